@@ -212,6 +212,7 @@ CREATE TABLE sessions (
     wrong_codes  smallint NOT NULL DEFAULT 0, -- since the last factor
     ended_at     timestamptz,
     end_reason   text,
+    audience     text NOT NULL DEFAULT 'PAGES', -- the pages for which it was opened
     CONSTRAINT sessions_hash_unique UNIQUE (hash),
     CONSTRAINT sessions_sha256 CHECK (length(hash) = 32),
     CONSTRAINT sessions_account FOREIGN KEY (account_id) REFERENCES accounts,
@@ -226,6 +227,7 @@ CREATE TABLE sessions (
         (state = 'ENDED') = (ended_at IS NOT NULL) AND (ended_at IS NULL) = (end_reason IS NULL)
         AND end_reason IN ('SIGNED_OUT', 'ENDED_BY_PERSON', 'ENDED_BY_OTHER', 'PASSWORD_CHANGED', 'FACTORS_CHANGED',
             'ROLES_CHANGED', 'ACCESS_ENDED', 'RECOVERY_USED', 'TOO_MANY_CODES', 'IDLE', 'TOO_OLD', 'REPLACED')),
+    CONSTRAINT sessions_audience_known CHECK (audience IN ('PAGES', 'APPROVALS')),
     CONSTRAINT sessions_bounded CHECK (
         length(device) <= 400 AND length(address) <= 64 AND wrong_codes BETWEEN 0 AND 100 AND expires_at > created_at)
 );
@@ -237,7 +239,7 @@ SELECT coffer_shared('sessions', '',
         ' UPDATE (hash, state, member_id, last_seen_at, factor, factor_at, wrong_codes, ended_at, end_reason)');
 SELECT coffer_hide('sessions',
     'session_id, account_id, state, member_id, device, address, created_at, last_seen_at, expires_at, factor,'
-        ' factor_at, ended_at, end_reason');
+        ' factor_at, ended_at, end_reason, audience');
 
 -- An ended session never lives again, an open one never waits again, and the person of a session has
 -- its account and access. Rules SIGN-2 and SIGN-11.
@@ -245,8 +247,9 @@ CREATE FUNCTION sessions_keep() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
     IF TG_OP = 'UPDATE' AND (OLD.state = 'ENDED' OR OLD.state = 'OPEN' AND NEW.state NOT IN ('OPEN', 'ENDED')
-        OR (NEW.session_id, NEW.account_id, NEW.device, NEW.address, NEW.created_at, NEW.expires_at)
-            IS DISTINCT FROM (OLD.session_id, OLD.account_id, OLD.device, OLD.address, OLD.created_at, OLD.expires_at)
+        OR (NEW.session_id, NEW.account_id, NEW.device, NEW.address, NEW.created_at, NEW.expires_at, NEW.audience)
+            IS DISTINCT FROM (OLD.session_id, OLD.account_id, OLD.device, OLD.address, OLD.created_at, OLD.expires_at,
+                OLD.audience)
         OR NEW.state = OLD.state AND NEW.ended_at IS DISTINCT FROM OLD.ended_at) THEN
         RAISE EXCEPTION 'session % cannot go from % to %', OLD.session_id, OLD.state, NEW.state
             USING ERRCODE = 'check_violation', CONSTRAINT = 'sessions_fixed';

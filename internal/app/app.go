@@ -91,6 +91,8 @@ type App struct {
 	operatorListener         net.Listener // nil if there is no operators' listener
 	keyRolled                func(ctx context.Context, org string, key seal.Secret)
 	operatorHandler          http.Handler
+	approvalsListener        net.Listener // nil without the role
+	approvalsHandler         http.Handler
 	webhookKeys              []string // public halves, newest first
 	loops                    []service.Loop
 	cases                    atomic.Pointer[payerpages.Cases] // how the local world plays payers
@@ -225,10 +227,12 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 	if err := a.openRisk(); err != nil {
 		return err
 	}
-	if a.conf.hasRole(RoleAPI, RoleWorkers) {
+	if a.conf.hasRole(RoleAPI, RoleApprovals, RoleWorkers) {
 		if a.parts.Grants, err = readGrantKey(a.conf.Keys.Approvals); err != nil {
 			return err
 		}
+	}
+	if a.conf.hasRole(RoleAPI, RoleWorkers) {
 		if a.parts.SwapProviders, err = a.conf.openSwapProviders(); err != nil {
 			return err
 		}
@@ -290,8 +294,8 @@ func (c Config) serviceConfig() service.Config {
 	if c.Dashboard.Origin != "" {
 		conf.EndpointURL = c.Dashboard.Origin + dashboard.EndpointPath
 		conf.ChangeURL = c.Dashboard.Origin + dashboard.ChangePath
-		conf.PagesURL = c.Dashboard.Origin + dashboard.Prefix
 	}
+	conf.PagesURL = c.approvalsURL()
 	conf.QueuesMail, conf.ChangeDelay = c.Mail.IsEnabled(), memberchange.DelayDefault
 	if c.Network == chain.Local {
 		conf.ChangeDelay = 0 // tests and demonstrations cannot wait a day
@@ -381,6 +385,11 @@ func (a *App) wireEdges(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if a.conf.hasRole(RoleApprovals) {
+		if err := a.wireApprovals(ctx); err != nil {
+			return err
+		}
+	}
 	if a.conf.hasRole(RoleSigner) {
 		watch := &remote.CertificateWatch{}
 		a.metrics.RegisterCertificates(convertCertificates(watch.Certificates))
@@ -401,13 +410,13 @@ func (a *App) wireEdges(ctx context.Context) (err error) {
 	return nil
 }
 
-// openWebhookKeys opens the installation's keys for webhooks, in a process that shows them or signs
-// with them. If the API has only the public halves, it shows them and posts no samples.
+// openWebhookKeys opens the key of sealed secrets, and the installation's keys for webhooks in a process that shows
+// them or signs with them. If the API has only the public halves, it shows them and posts no samples.
 func (a *App) openWebhookKeys() (err error) {
-	if !a.conf.hasRole(RoleAPI, RoleWorkers) {
+	if !a.conf.hasRole(RoleAPI, RoleApprovals, RoleWorkers) {
 		return nil
 	}
-	if a.parts.Seal, err = a.openSeal(); err != nil {
+	if a.parts.Seal, err = a.openSeal(); err != nil || !a.conf.hasRole(RoleAPI, RoleWorkers) {
 		return err
 	}
 	if a.conf.Keys.WebhookPublic != "" && !a.conf.hasRole(RoleWorkers) {
@@ -562,6 +571,10 @@ func (a *App) Run(ctx context.Context) error {
 		serve(a.apiListener, a.apiHandler, a.conf.API.connectionLimits())
 		attrs = append(attrs, "api", a.apiListener.Addr().String())
 	}
+	if a.approvalsListener != nil {
+		serve(a.approvalsListener, a.approvalsHandler, a.conf.approvalsConnections())
+		attrs = append(attrs, "approvals", a.approvalsListener.Addr().String())
+	}
 	if a.operatorListener != nil {
 		serve(a.operatorListener, a.operatorHandler, privateConnections)
 		attrs = append(attrs, "operator", a.operatorListener.Addr().String())
@@ -597,7 +610,7 @@ func (a *App) newServer(h http.Handler) *http.Server {
 // Close releases what New opened. The caller calls it after Run has returned, or without Run.
 func (a *App) Close() error {
 	var errs []error
-	for _, l := range []net.Listener{a.apiListener, a.opsListener, a.operatorListener} {
+	for _, l := range []net.Listener{a.apiListener, a.opsListener, a.operatorListener, a.approvalsListener} {
 		if l != nil {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)

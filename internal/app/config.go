@@ -38,10 +38,11 @@ import (
 // separate file that the configuration names.
 type Config struct {
 	Network   chain.Network        `toml:"network" comment:"MAINNET, TESTNET or LOCAL; every chain below belongs to this network"`
-	Roles     []Role               `toml:"roles,omitempty" comment:"parts that this process runs: api, workers, scan, dispatch, signer; default: all"`
+	Roles     []Role               `toml:"roles,omitempty" comment:"parts that this process runs: api, approvals, workers, scan, dispatch, signer; default: all"`
 	Database  Database             `toml:"database"`
 	API       API                  `toml:"api"`
 	Dashboard Dashboard            `toml:"dashboard,omitempty"`
+	Approvals Approvals            `toml:"approvals,omitempty"`
 	Checkout  Checkout             `toml:"checkout,omitempty"`
 	Operator  Operator             `toml:"operator,omitempty"`
 	Console   Console              `toml:"console,omitempty"`
@@ -561,12 +562,14 @@ func (c *Config) resolveFiles(dir string) error {
 			*p.value = text
 		}
 	}
-	secret := func(setting, file string, asked bool) string {
-		return content(setting, file, false, asked && c.hasRole(RoleAPI, RoleWorkers))
+	secretOf := func(roles ...Role) func(setting, file string, asked bool) string {
+		return func(setting, file string, asked bool) string {
+			return content(setting, file, false, asked && c.hasRole(roles...))
+		}
 	}
-	c.Risk.readKeys(secret)
-	c.Prices.readKeys(secret)
-	c.Swaps.readKeys(secret)
+	c.Risk.readKeys(secretOf(RoleAPI, RoleApprovals, RoleWorkers))
+	c.Prices.readKeys(secretOf(RoleAPI, RoleApprovals, RoleWorkers))
+	c.Swaps.readKeys(secretOf(RoleAPI, RoleWorkers))
 	if text := content("mail.password_file", c.Mail.PasswordFile, false, c.hasRole(RoleWorkers)); text != "" {
 		c.Mail.Password = seal.NewSecret(text)
 	}
@@ -598,7 +601,7 @@ func (c Config) Check() error {
 	}
 	need("keys.attest", c.Keys.Attest, "the attest.pub file that coffer keys create makes")
 	c.checkSigner(&errs)
-	if c.hasRole(RoleAPI, RoleWorkers, RoleSigner) {
+	if c.hasRole(RoleAPI, RoleApprovals, RoleWorkers, RoleSigner) {
 		need("keys.approvals", c.Keys.Approvals,
 			"the key file that coffer keys create makes; the service and the signer have the same one")
 	}
@@ -660,11 +663,14 @@ func (c Config) Check() error {
 			bad("api.max_connections_per_address", "is %d; leave it out for %d, or set more than 0",
 				c.API.MaxConnectionsPerAddress, connectionsPerAddressDefault)
 		}
-		need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
 		c.Dashboard.checkDashboard(&errs)
 		c.checkCheckout(&errs)
 	}
-	if c.hasRole(RoleAPI, RoleWorkers) {
+	if c.hasRole(RoleAPI, RoleApprovals) {
+		need("keys.cursor", c.Keys.Cursor, "the key file that coffer keys create makes")
+		c.checkApprovals(&errs)
+	}
+	if c.hasRole(RoleAPI, RoleApprovals, RoleWorkers) {
 		need("keys.seal", c.Keys.Seal, "the keyset file that coffer keys create makes")
 	}
 	switch {

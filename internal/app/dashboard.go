@@ -68,35 +68,49 @@ func (a *App) wireDashboard(
 	if err != nil {
 		return fmt.Errorf("dashboard.origin: %w", err)
 	}
+	people := a.signInConfig(a.conf.Dashboard.Origin, a.conf.Dashboard.domain())
+	people.InvitationURL = a.conf.Dashboard.Origin + dashboard.InvitationPath
+	people.DeviceURL = a.conf.Dashboard.Origin + dashboard.DevicePath
+	if a.SignIn, err = signin.NewService(people); err != nil {
+		return fmt.Errorf("dashboard: %w", err)
+	}
+	conf := a.dashboardConfig(origin, a.SignIn, cursor, trusted)
+	conf.KeyRolled, conf.ApprovalsURL = keyRolled, a.conf.Approvals.Origin
+	a.apiHandler = splitPaths(dashboard.New(conf), a.apiHandler)
+	return nil
+}
+
+// signInConfig returns what sign-in of members has in common for all pages.
+func (a *App) signInConfig(origin, domain string) signin.Config {
 	conf := signin.Config{
 		DB: a.parts.DB, Keys: a.parts.Seal, Hasher: a.passwordHasher(), Mailer: a.mailer(),
-		Side: account.MemberSide, Site: a.conf.Dashboard.domain(), Origin: a.conf.Dashboard.Origin, Issuer: issuer,
-		InvitationURL: a.conf.Dashboard.Origin + dashboard.InvitationPath,
-		DeviceURL:     a.conf.Dashboard.Origin + dashboard.DevicePath, Restriction: restriction,
+		Side: account.MemberSide, Site: domain, Origin: origin, Issuer: issuer, Restriction: restriction,
 	}
 	if a.conf.Network == chain.Local {
 		conf.Restriction = 0 // tests and demonstrations cannot wait a day
 	}
-	if a.SignIn, err = signin.NewService(conf); err != nil {
-		return fmt.Errorf("dashboard: %w", err)
-	}
-	pages := dashboard.New(dashboard.Config{
+	return conf
+}
+
+// dashboardConfig returns what the dashboard and the pages of approvals share.
+func (a *App) dashboardConfig(
+	origin *url.URL, people *signin.Service, cursor []byte, trusted kernel.Proxies,
+) dashboard.Config {
+	return dashboard.Config{
 		ExplorerURL: func(name chain.Name, tx chain.TxHash) string {
 			network, _ := a.conf.knownNetwork(name)
 			return network.ExplorerURL(tx)
 		},
-		DB: a.parts.DB, SignIn: a.SignIn, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
+		DB: a.parts.DB, SignIn: people, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
 		Transfers: a.Transfers, Swaps: a.Swaps, DepositSwaps: a.DepositSwaps, Checkouts: a.Checkouts,
 		Payouts:   a.Payouts,
 		Whitelist: a.Whitelist, Approvers: a.Approvers, Wallets: a.Wallets, Chains: a.Chains, Prices: a.parts.Prices,
-		Endpoints: a.Endpoints, SettingChanges: a.Service.Changes, APIURL: a.conf.API.URL + "/v1", KeyRolled: keyRolled,
+		Endpoints: a.Endpoints, SettingChanges: a.Service.Changes, APIURL: a.conf.API.URL + "/v1",
 		Origin: origin, CursorKey: cursor, Proxies: trusted, CountReport: a.metrics.CountPolicyReport,
 		Changes: a.followChanges(),
 		Limits:  a.conf.API.Limits.apiLimits(a.conf.Network),
 		Observe: a.metrics.ObserveRequest, Log: a.log,
-	})
-	a.apiHandler = splitPaths(pages, a.apiHandler)
-	return nil
+	}
 }
 
 // followChanges returns the follower that tells the open pages of both sides what changed. A process has one

@@ -71,7 +71,7 @@ func TestWhatAChainOffersHasItsLoops(t *testing.T) {
 			loops := map[string][]string{}
 			for process, roles := range map[string][][]Role{
 				"one process":      {allRoles},
-				"split into roles": {{RoleAPI}, {RoleWorkers}, {RoleScan}, {RoleDispatch}},
+				"split into roles": {{RoleAPI}, {RoleApprovals}, {RoleWorkers}, {RoleScan}, {RoleDispatch}},
 			} {
 				for _, r := range roles {
 					for _, l := range openWith(t, conf, r...).roleLoops() {

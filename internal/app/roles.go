@@ -17,15 +17,16 @@ type Role string
 
 // The roles.
 const (
-	RoleAPI      Role = "api"      // answers the organizations
-	RoleWorkers  Role = "workers"  // credits, events, webhooks, sweeps, periodic jobs
-	RoleScan     Role = "scan"     // walks the chains
-	RoleDispatch Role = "dispatch" // puts payments on the chains
-	RoleSigner   Role = "signer"   // holds the seed
+	RoleAPI       Role = "api"       // answers the organizations
+	RoleApprovals Role = "approvals" // serves the pages of approvals at their own address
+	RoleWorkers   Role = "workers"   // credits, events, webhooks, sweeps, periodic jobs
+	RoleScan      Role = "scan"      // walks the chains
+	RoleDispatch  Role = "dispatch"  // puts payments on the chains
+	RoleSigner    Role = "signer"    // holds the seed
 )
 
 // allRoles lists the roles in the order in which they are shown.
-var allRoles = []Role{RoleAPI, RoleWorkers, RoleScan, RoleDispatch, RoleSigner}
+var allRoles = []Role{RoleAPI, RoleApprovals, RoleWorkers, RoleScan, RoleDispatch, RoleSigner}
 
 // ParseRoles reads a list such as "api,workers".
 func ParseRoles(text string) ([]Role, error) {
@@ -51,15 +52,15 @@ func formatRoles(roles []Role) string {
 }
 
 // ActiveRoles returns the roles of a process with this configuration: those that it names, or else
-// all. The signer's role is among all only if no remote signer is named.
+// all. The signer's role is among all only if no remote signer is named, and that of approvals only if
+// their pages have an address.
 func (c Config) ActiveRoles() []Role {
 	if len(c.Roles) > 0 {
 		return c.Roles
 	}
-	if c.Signer.isRemote() {
-		return slices.DeleteFunc(slices.Clone(allRoles), func(r Role) bool { return r == RoleSigner })
-	}
-	return allRoles
+	return slices.DeleteFunc(slices.Clone(allRoles), func(r Role) bool {
+		return r == RoleSigner && c.Signer.isRemote() || r == RoleApprovals && c.Approvals.Origin == ""
+	})
 }
 
 // hasRole reports whether a process has one of these roles.
@@ -69,7 +70,7 @@ func (c Config) hasRole(roles ...Role) bool {
 
 // IsSignerOnly reports whether a process is only a signer: it needs neither a database nor a chain.
 func (c Config) IsSignerOnly() bool {
-	return !c.hasRole(RoleAPI, RoleWorkers, RoleScan, RoleDispatch)
+	return !c.hasRole(RoleAPI, RoleApprovals, RoleWorkers, RoleScan, RoleDispatch)
 }
 
 // asksChains reports whether a process asks the chains' providers.

@@ -47,6 +47,7 @@ func TestEachRoleIsToldWhatItLacksAndNoMore(t *testing.T) {
 		{[]Role{RoleAPI}, [][]string{
 			every, {"api.listen", "api.url", "keys.approvals", "keys.cursor", "keys.seal", "keys.webhook_public"},
 		}},
+		{[]Role{RoleApprovals}, [][]string{every, {"approvals.origin", "keys.approvals", "keys.cursor", "keys.seal"}}},
 		{[]Role{RoleWorkers}, [][]string{every, endpoints, {"keys.approvals", "keys.seal", "keys.webhook"}}},
 		{[]Role{RoleScan}, [][]string{every, endpoints}},
 		{[]Role{RoleDispatch}, [][]string{every, endpoints}},

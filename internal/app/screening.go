@@ -97,7 +97,7 @@ const (
 
 // asksScreening reports whether a process asks the providers.
 func (c Config) asksScreening() bool {
-	return len(c.Risk.Providers) > 0 && c.hasRole(RoleAPI, RoleWorkers)
+	return len(c.Risk.Providers) > 0 && c.hasRole(RoleAPI, RoleApprovals, RoleWorkers)
 }
 
 func (c Config) checkRisk(errs *configErrors) {

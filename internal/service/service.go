@@ -78,11 +78,12 @@ type Config struct {
 	// DevelopmentWebhooks also allows http to this machine's loopback addresses.
 	DevelopmentWebhooks bool
 	// IsLocal says that the installation is a local network, where URLs of products may be http.
-	IsLocal         bool
-	QueuesMail      bool          // some process of the installation sends mails
-	EndpointURL     string        // begins the link to the page of an endpoint; "" without pages
-	ChangeURL       string        // begins the link to the page of a change of settings; "" without pages
-	PagesURL        string        // begins the links to pages on which people sign; "" without pages
+	IsLocal     bool
+	QueuesMail  bool   // some process of the installation sends mails
+	EndpointURL string // begins the link to the page of an endpoint; "" without pages
+	ChangeURL   string // begins the link to the page of a change of settings; "" without pages
+	PagesURL    string // begins the links to pages on which people sign; "" without pages
+
 	ChangeDelay     time.Duration // until a change takes effect that its requester alone may approve
 	VerifyInterval  time.Duration // between two runs of the verifier
 	AnchorInterval  time.Duration // between two anchors of the audit log
@@ -233,6 +234,7 @@ func New(conf Config, parts Parts) *Service {
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}
 	s.Payouts = NewPayouts(parts.DB, s.Chains, s.Withdrawals, parts.Grants, parts.Log)
 	s.Payouts.Approvers, s.Deposits.Approvers, s.Swaps.Approvers = s.Approvers, s.Approvers, s.Approvers
+	// Rule PAGE-122.
 	if conf.PagesURL != "" {
 		s.Withdrawals.ApprovalPage = func(id string) string { return conf.PagesURL + "/approvals/withdrawals/" + id }
 		s.Payouts.ApprovalPage = func(id string) string { return conf.PagesURL + "/payouts/" + id }

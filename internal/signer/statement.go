@@ -108,6 +108,14 @@ func (t *Token) format(amount money.Amount) string {
 // would collect signatures that the signer refuses.
 type Wording struct {
 	Chains map[chain.Name]ChainWording `json:"chains"`
+	// RelyingParties are where the policy lets passkeys be used. Pages that it does not name ask for none.
+	RelyingParties []RelyingParty `json:"relyingParties,omitempty"`
+}
+
+// RelyingParty is a host name for which passkeys are made, and the pages that may ask for them.
+type RelyingParty struct {
+	ID      string   `json:"id"`      // the RP id, such as approve.example.com
+	Origins []string `json:"origins"` // such as https://approve.example.com
 }
 
 // ChainWording is the Wording of one chain.

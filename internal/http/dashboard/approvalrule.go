@@ -76,6 +76,7 @@ type approvalRuleView struct {
 	CanPropose     bool
 	Present        map[string]string // the present rule, in the fields of the form
 	Tokens         []string
+	Elsewhere      *elsewhereView // where people propose and sign it; nil: here
 }
 
 // pendingRuleView is a rule that does not hold yet.
@@ -102,10 +103,14 @@ func (d *dashboard) loadApprovalRule(r *pages.Request) (templ.Component, error) 
 		Rule: ruleTexts(state.rule, mints), Present: writeRule(state.rule, mints),
 	}
 	isDecider := r.IsAllowed(identity.DecideWithdrawal)
+	if isDecider {
+		view.Elsewhere = d.newElsewhere(r)
+	}
 	if state.pending != nil {
 		view.Pending = d.newPendingRule(r, *state.pending, state.keys, mints)
 	}
-	view.CanPropose = isDecider && !view.IsOff && (state.pending == nil || !state.pending.IsOpen())
+	view.CanPropose = isDecider && !view.IsOff && view.Elsewhere == nil &&
+		(state.pending == nil || !state.pending.IsOpen())
 	for _, m := range mints.List(mint.Filter{}) {
 		view.Tokens = append(view.Tokens,
 			strconv.Itoa(m.ID)+": "+ui.EscapeForeign(m.Symbol)+" on "+networkName(m.Chain))
@@ -131,7 +136,7 @@ func (d *dashboard) newPendingRule(
 	}
 	view.State = "It changes nothing until enough people have signed it. Signed with " +
 		ui.FormatCount(len(p.SignedBy), "passkey") + " so far."
-	if !r.IsAllowed(identity.DecideWithdrawal) {
+	if !r.IsAllowed(identity.DecideWithdrawal) || d.conf.ApprovalsURL != "" {
 		return view
 	}
 	view.CanWithdraw = true
@@ -146,7 +151,7 @@ func (d *dashboard) newPendingRule(
 			"” that counts already."
 	default:
 		view.Sign = &ui.SignView{
-			Form: r.Form, Act: signAct, Path: r.Path("approvers", "rule", signAct), RPID: d.conf.Origin.Hostname(),
+			Form: r.Form, Act: signAct, Path: r.Path("approvers", "rule", signAct), RPID: d.conf.relyingParty(),
 			Words: statementWords(signer.RuleStatement(p.Rule,
 				d.conf.Approvers.Context(personName(r), newNotAfter(r, signatureLasts)))),
 			Hidden: []ui.Hidden{{Name: proposalName, Value: p.ID}}, Keys: usable, Button: "Sign this rule",

@@ -2,7 +2,9 @@ package dashboard
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/a-h/templ"
 
@@ -78,6 +80,7 @@ func approvalTabs(r *pages.Request, current, count string) []ui.Tab {
 		{Title: "Failed swaps", Path: r.Path("approvals", "swaps")},
 		{Title: "Resolution history", Path: r.Path("approvals", "history")},
 	}
+	tabs = slices.DeleteFunc(tabs, func(t ui.Tab) bool { return !strings.HasPrefix(t.Path, "/") }) // of other pages
 	for i := range tabs {
 		if tabs[i].Title == current || current == "" && i == 0 {
 			tabs[i].Current, tabs[i].Count = true, count

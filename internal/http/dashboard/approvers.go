@@ -217,7 +217,7 @@ func (d *dashboard) newApproverRow(r *pages.Request, names people, k approver.Ke
 func (d *dashboard) loadApprovers(r *pages.Request) (templ.Component, error) {
 	view := approversView{
 		IsOff: d.conf.Approvers == nil, CanEnrol: r.IsAllowed(identity.DecideWithdrawal),
-		EnrolPath: r.Path("approvers", "new"), RulePath: r.Path("approvers", "rule"),
+		EnrolPath: d.enrolPath(r), RulePath: r.Path("approvers", "rule"),
 	}
 	state, err := d.loadApproverState(r)
 	if err != nil {
@@ -293,7 +293,8 @@ func (d *dashboard) ownKeys(r *pages.Request, keys []approver.Key, right signer.
 type signerView struct {
 	ui.SignView
 	PeopleText        string
-	WhyNot, EnrolPath string // why the person has no passkey that counts, and where to make one
+	WhyNot, EnrolPath string         // why the person has no passkey that counts, and where to make one
+	Elsewhere         *elsewhereView // where people sign; nil: here
 }
 
 // newSignerView completes a form of an approval with the passkeys of the person, or says why there is none.
@@ -303,9 +304,12 @@ func (d *dashboard) newSignerView(r *pages.Request, people int, form ui.SignView
 		return nil, err
 	}
 	view := &signerView{
-		SignView: form, EnrolPath: r.Path("approvers", "new"), PeopleText: countSigners(people),
+		SignView: form, EnrolPath: d.enrolPath(r), PeopleText: countSigners(people),
 	}
-	view.RPID = d.conf.Origin.Hostname()
+	if view.Elsewhere = d.newElsewhere(r); view.Elsewhere != nil {
+		return view, nil
+	}
+	view.RPID = d.conf.relyingParty()
 	if view.Keys = d.ownKeys(r, state.keys, signer.RightApprove); len(view.Keys) == 0 {
 		view.WhyNot = d.whyNoKey(r, state.keys)
 	}
@@ -352,7 +356,7 @@ func (d *dashboard) loadNewApprover(r *pages.Request) (templ.Component, error) {
 	view := newApproverView{ListPath: r.Path("approvers"), IsOff: d.conf.Approvers == nil, Form: r.Form}
 	for _, right := range []signer.Right{signer.RightApprove, signer.RightEnrol} {
 		kind := ui.MakeSignerView{
-			Path: r.Path("approvers", "new", makeSignerAct), RPID: d.conf.Origin.Hostname(),
+			Path: r.Path("approvers", "new", makeSignerAct), RPID: d.conf.relyingParty(),
 			RPName: "Coffer", Person: r.Session.Member.Name, Display: rightTexts[right],
 			Hidden: []ui.Hidden{{Name: "right", Value: string(right)}}, Button: "Make a passkey: " + rightTexts[right],
 		}
@@ -378,7 +382,7 @@ func (d *dashboard) readEnrolment(r *pages.Request, keyID string) (e signer.Enro
 	}
 	e = signer.EnrolRequest{Email: email, Enrolment: signer.Enrolment{
 		OrgID: r.Session.OrgID, ID: keyID, Person: personName(r), Right: signer.Right(r.Values["right"]),
-		RPID: d.conf.Origin.Hostname(), Origin: d.conf.Origin.String(),
+		RPID: d.conf.relyingParty(), Origin: d.conf.Origin.String(),
 	}}
 	if rightTexts[e.Right] == "" {
 		return e, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
@@ -468,6 +472,7 @@ type approverView struct {
 	Admit, Retire *ui.SignView
 	WhyNotAdmit   string
 	WhyNotRetire  string
+	Elsewhere     *elsewhereView // where people admit and retire it; nil: here
 }
 
 func (d *dashboard) loadApprover(r *pages.Request) (templ.Component, error) {
@@ -486,12 +491,18 @@ func (d *dashboard) loadApprover(r *pages.Request) (templ.Component, error) {
 		return approverDetail(view), nil
 	}
 	status := k.Status(r.Now)
+	if view.Elsewhere = d.newElsewhere(r); view.Elsewhere != nil {
+		if status == approver.StatusRetired || status == approver.StatusRefused {
+			view.Elsewhere = nil
+		}
+		return approverDetail(view), nil
+	}
 	usable := d.ownKeys(r, state.keys, signer.RightEnrol)
 	words := d.conf.Approvers.Context(personName(r), newNotAfter(r, signatureLasts))
 	newView := func(act, button string, s signer.Statement, signers []ui.SignerKey) *ui.SignView {
 		return &ui.SignView{
 			Form: r.Form, Act: act, Path: r.Path("approvers", k.ID, act), Words: statementWords(s),
-			RPID: d.conf.Origin.Hostname(), Keys: signers, Button: button, IsDanger: act == retireActName,
+			RPID: d.conf.relyingParty(), Keys: signers, Button: button, IsDanger: act == retireActName,
 		}
 	}
 	if status == approver.StatusWaiting {

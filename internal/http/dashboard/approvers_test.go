@@ -35,8 +35,12 @@ import (
 )
 
 // openSigner opens a signer without limits that admits passkeys of the pages.
-func (h *testEnv) openSigner(origin string) (*local.Signer, ed25519.PublicKey) {
+func (h *testEnv) openSigner(origin, approvalsOrigin string) (*local.Signer, ed25519.PublicKey) {
 	h.t.Helper()
+	parties := []signpolicy.RelyingParty{{ID: "localhost", Origins: []string{origin}}}
+	if approvalsOrigin != "" {
+		parties = append(parties, signpolicy.RelyingParty{ID: approvalsName, Origins: []string{approvalsOrigin}})
+	}
 	seed, err := keys.NewSeed()
 	if err != nil {
 		h.t.Fatal(err)
@@ -50,9 +54,7 @@ func (h *testEnv) openSigner(origin string) (*local.Signer, ed25519.PublicKey) {
 		Chains: map[chain.Name]signpolicy.Chain{signertest.Chain: {
 			SignerID: "31337", FeeMax: signertest.FeeMax, GasMax: signertest.GasMax, Unlimited: true,
 		}},
-		Approvers: &signpolicy.Approvers{
-			RelyingParties: []signpolicy.RelyingParty{{ID: "localhost", Origins: []string{origin}}}, CoolingOff: "24h",
-		},
+		Approvers: &signpolicy.Approvers{RelyingParties: parties, CoolingOff: "24h"},
 	}}
 	if err := local.CreateJournal(conf, seed); err != nil {
 		h.t.Fatal(err)

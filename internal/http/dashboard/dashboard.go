@@ -8,6 +8,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -77,7 +78,15 @@ type Config struct {
 	// be nil.
 	ExplorerURL func(name chain.Name, tx chain.TxHash) string
 	// Origin is the scheme, host and port at which browsers reach the pages.
-	Origin    *url.URL
+	Origin *url.URL
+	// ApprovalsURL begins the addresses of the pages on which people sign approvals, if they are at an address of their
+	// own; "": people sign on these pages.
+	ApprovalsURL string
+	// RelyingParty is the host name for which passkeys of approvers are made; "": that of Origin.
+	RelyingParty string
+	// DashboardURL begins the addresses of the other pages. Only the pages of approvals need it.
+	DashboardURL string
+
 	CursorKey []byte
 	Proxies   kernel.Proxies  // may be empty
 	Limits    kernel.Limits   // per person; the zero value sets none
@@ -88,6 +97,9 @@ type Config struct {
 	Observe func(ctx context.Context) (context.Context, func(method, route string, status int))
 	Log     *slog.Logger // nil means the default
 }
+
+// relyingParty returns the host name for which passkeys of approvers are made.
+func (c Config) relyingParty() string { return cmp.Or(c.RelyingParty, c.Origin.Hostname()) }
 
 // dashboard has the functions of the pages.
 type dashboard struct{ conf Config }
@@ -111,7 +123,8 @@ func (c Config) kitConfig() pages.Config {
 func (d *dashboard) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
 		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"}, TableAction: identity.ExportRecords,
-		Pages: []pages.Page{
+		ElsewhereURL: d.conf.ApprovalsURL,
+		Pages: d.withoutSigning([]pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.restorePage(),
 			d.ownSwapsToApprovePage(), d.payoutsToApprovePage(), d.historyPage(),
@@ -135,7 +148,7 @@ func (d *dashboard) surface() pages.Surface {
 			d.customersPage(), d.customerPage(), d.statementPage(),
 			d.billingPage(), d.invoicesPage(), d.invoicePage(), d.creditNotesPage(), d.creditNotePage(),
 			d.auditPage(),
-		},
+		}),
 	}, d.conf.SignIn)
 }
 

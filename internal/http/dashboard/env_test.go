@@ -91,6 +91,7 @@ type testEnv struct {
 	scripted    *swaptest.ScriptedProvider
 	surface     pages.Surface // of the server; another server has it, too
 	kit         pages.Config
+	conf        Config
 	server      *httptest.Server
 	changes     *audit.Follower
 	one, two    tenant
@@ -149,6 +150,12 @@ var roles = []identity.Role{
 
 func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
+	return newTestEnvWith(t, "")
+}
+
+// newTestEnvWith has people sign at an address of their own, if there is one.
+func newTestEnvWith(t testing.TB, approvalsOrigin string) *testEnv {
+	t.Helper()
 	h := &testEnv{
 		t: t, logs: &logs{}, mails: &mails{}, sessions: map[string]session.Session{}, used: map[string]bool{},
 		rolled: map[string]string{}, unpayable: map[chain.Address]string{},
@@ -169,7 +176,7 @@ func newTestEnv(t testing.TB) *testEnv {
 	h.one, h.two = h.newTenant("Example Marketplace"), h.newTenant("Another Company")
 	h.server = httptest.NewUnstartedServer(nil)
 	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
-	s, attest := h.openSigner(origin.String())
+	s, attest := h.openSigner(origin.String(), approvalsOrigin)
 	h.book = wallet.New(h.db, s, attest)
 	if err := journal.Import(t.Context(), h.db, s, h.book); err != nil {
 		t.Fatal(err)
@@ -223,8 +230,9 @@ func newTestEnv(t testing.TB) *testEnv {
 		APIURL:    origin.String() + "/v1",
 		KeyRolled: h.keepRolled,
 		CursorKey: []byte("the key of the cursors of this test"), Log: log,
-		CountReport: func() { h.reports.Add(1) }, Changes: h.changes,
+		CountReport: func() { h.reports.Add(1) }, Changes: h.changes, ApprovalsURL: approvalsOrigin,
 	}
+	h.conf = conf
 	surface := (&dashboard{conf}).surface()
 	h.useFactor, h.useStepUp = surface.ConfirmAct, surface.StepUp
 	surface.FindSession, surface.LookAtSession = h.findSession, h.lookAtSession

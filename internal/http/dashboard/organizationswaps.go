@@ -362,6 +362,7 @@ func (d *dashboard) loadOwnSwap(r *pages.Request) (templ.Component, error) {
 		}
 		view.Fingerprint = view.Digest[:min(fingerprintDigits, len(view.Digest))]
 		view.explainDecision(r, w)
+		view.CanCancel = view.CanCancel && !d.isForApprovals()
 		if err := d.addSwapSigner(r, w, &view); err != nil {
 			return nil, err
 		}

@@ -329,6 +329,10 @@ func (d *dashboard) loadPayout(r *pages.Request) (templ.Component, error) {
 	}
 	d.addItems(r, &view, b, items, mints)
 	view.explainActs(r, b, log)
+	if d.isForApprovals() {
+		view.CanSubmit, view.CanCancel, view.CanPause, view.CanResume, view.CanRetry = false, false, false, false, false
+		view.FormPath = ""
+	}
 	if view.CanApprove {
 		if err := d.addBatchSigner(r, &view, b); err != nil {
 			return nil, err

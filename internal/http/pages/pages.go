@@ -169,6 +169,9 @@ type Surface struct {
 	SignInPath, SecurityPath, SignOutPath, StepUpPath string
 	// SessionCookie holds the token of a session; "" means that of members.
 	SessionCookie string
+	// ElsewhereURL begins the addresses of pages that this surface lacks and another one has: links to them lead there.
+	// "" for none.
+	ElsewhereURL string
 
 	// ContinuePath returns the page on which a sign-in continues that is not complete, and "" for a session
 	// that is.
@@ -219,6 +222,7 @@ type server struct {
 	tables  kernel.ExportSlots
 	rates   personRates
 	origins *http.CrossOriginProtection
+	routes  chi.Routes
 }
 
 // New builds the handler of a surface.
@@ -235,6 +239,7 @@ func New(surface Surface, conf Config) http.Handler {
 		panic("pages: the origin is checked at the start: " + err.Error())
 	}
 	mux := chi.NewRouter()
+	s.routes = mux
 	for _, p := range surface.Pages {
 		s.checkPage(p)
 		p.tableAction = surface.TableAction
@@ -290,6 +295,12 @@ func (s *server) routePath(p Page) string {
 // actPath returns the path to which the form of an act is sent.
 func (s *server) actPath(p Page, act Act) string {
 	return strings.TrimSuffix(s.routePath(p), "/") + "/" + act.Name
+}
+
+// hasPath reports whether the surface has a page or an act at a path.
+func (s *server) hasPath(path string) bool {
+	return s.routes.Match(chi.NewRouteContext(), http.MethodGet, path) ||
+		s.routes.Match(chi.NewRouteContext(), http.MethodPost, path)
 }
 
 // homePath returns the path of the first page of the surface.

@@ -62,13 +62,17 @@ func (r *Request) PathParam(name string) string {
 	return s
 }
 
-// Path returns the path of a page of the surface.
+// Path returns the path of a page of the surface, or the address of a page that another one has in its place.
 func (r *Request) Path(parts ...string) string {
-	path := r.server.surface.Prefix
+	var path string
 	for _, part := range parts {
 		path += "/" + url.PathEscape(part)
 	}
-	return rootOr(path)
+	surface := r.server.surface
+	if surface.ElsewhereURL != "" && !r.server.hasPath(rootOr(surface.Prefix+path)) {
+		return surface.ElsewhereURL + path
+	}
+	return rootOr(surface.Prefix + path)
 }
 
 // ResourceID returns the id of the thing that the page is about: the last parameter of the path, and "" of
@@ -181,9 +185,9 @@ func (r *Request) PagePaths(nextCursor *pagination.Cursor) (first, following str
 }
 
 // CSVPath returns the path of the page's table with the same filters, and "" for a person who may not have
-// the table.
+// the table, or for a page without one.
 func (r *Request) CSVPath() string {
-	if !r.page.allows(r.Session, r.page.tableAction) {
+	if r.page.WriteCSV == nil || !r.page.allows(r.Session, r.page.tableAction) {
 		return ""
 	}
 	query := url.Values{}

@@ -16,6 +16,9 @@ import (
 // passkeyAct is the name of the act that a passkey's answer carries out.
 const passkeyAct = "passkey"
 
+// optionsSuffix makes the name of an act that of the act which gives the script the options for its passkey.
+const optionsSuffix = "/options"
+
 // newPasskeyField is the field into which the script writes what a new passkey answers.
 var newPasskeyField = pages.Field{
 	Name: "newPasskey", BytesMax: 32 << 10, Secret: true, Optional: true, Scripted: true,
@@ -26,7 +29,7 @@ func (s *signInPages) optionsAct(name string, start func(*pages.Request) (signin
 	field := nextField
 	field.Scripted = true // Not every form has it.
 	return pages.Act{
-		Name: name + "/options", Data: true, Fields: []pages.Field{field, zoneField},
+		Name: name + optionsSuffix, Data: true, Fields: []pages.Field{field, zoneField},
 		Run: func(r *pages.Request) (string, error) {
 			options, err := start(r)
 			if err != nil {

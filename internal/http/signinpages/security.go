@@ -228,6 +228,10 @@ func (s *signInPages) loadSecurity(r *pages.Request) (templ.Component, error) {
 
 // factorText says with which factor a session was confirmed last.
 func factorText(live session.Session) string {
+	if live.Audience == session.ForApprovals {
+		live.Audience = session.ForPages
+		return factorText(live) + ", on the pages of approvals"
+	}
 	switch live.Factor {
 	case account.TOTPFactor:
 		return "with an authenticator app"

@@ -35,7 +35,7 @@ var (
 // continuePath returns the page on which a sign-in continues.
 func (s *signInPages) continuePath(found session.Session) string {
 	switch {
-	case found.State == session.AwaitingFactor:
+	case found.State == session.AwaitingFactor, found.State == session.MustEnrol && s.isForApprovals:
 		return s.path(factorPath)
 	case found.State == session.MustEnrol:
 		return s.path(authenticatorPath)
@@ -136,8 +136,11 @@ func (s *signInPages) factorPage() pages.Page {
 		Path: factorPath, Title: "Second factor", Access: pages.Everyone,
 		Query: []kernel.Parameter{pages.NextParameter},
 		Load: func(r *pages.Request) (templ.Component, error) {
-			if r.Session == nil || r.Session.State != session.AwaitingFactor {
+			if r.Session == nil || s.continuePath(*r.Session) != s.path(factorPath) {
 				return pages.RedirectTo(r.ReturnPath(nextOf(r))), nil
+			}
+			if s.isForApprovals && !r.Session.HasTOTP {
+				return s.codeMissing(r.Session.Account.Email), nil
 			}
 			return s.factorForm(r.Form, nextOf(r), r.Session.Account.Email), nil
 		},

@@ -43,6 +43,9 @@ const (
 	operatorDeviceCookie = "__Host-coffer_operator_device"
 )
 
+// SecurityPath is the page of a person's own sign-in, below the prefix of its surface.
+const SecurityPath = securityPath
+
 // accountGroup is the group of the menu with the page of a person's own sign-in.
 const accountGroup = "Account"
 
@@ -52,11 +55,27 @@ type signInPages struct {
 	side                        account.Side
 	prefix, product             string
 	sessionCookie, deviceCookie string
+	// isForApprovals says that no passkey signs in here: each request for one is a signature.
+	isForApprovals bool
+	securityURL    string // of My security in the dashboard, for the pages of approvals; "" if unknown
 }
 
 // Mount adds the pages to a surface, and has it find sessions and check factors with a service. The
 // service decides the side: its members choose an organization, its operators do not.
 func Mount(surface pages.Surface, service *signin.Service) pages.Surface {
+	s := newSignInPages(surface, service)
+	surface = s.connect(surface)
+	surface.Pages = append(slices.Clone(surface.Pages),
+		s.securityPage(), s.authenticatorPage(), s.recoveryCodesPage(), s.stepUpPage(),
+		s.signInPage(), s.factorPage(), s.devicePage(), s.firstFactorPage(), s.invitationPage(),
+	)
+	if s.side == account.MemberSide {
+		surface.Pages = append(surface.Pages, s.organizationPage())
+	}
+	return surface
+}
+
+func newSignInPages(surface pages.Surface, service *signin.Service) *signInPages {
 	s := &signInPages{
 		service: service, side: service.Side(), prefix: surface.Prefix, product: surface.Name,
 		sessionCookie: pages.SessionCookie, deviceCookie: memberDeviceCookie,
@@ -64,22 +83,20 @@ func Mount(surface pages.Surface, service *signin.Service) pages.Surface {
 	if s.side == account.OperatorSide {
 		s.sessionCookie, s.deviceCookie = pages.OperatorSessionCookie, operatorDeviceCookie
 	}
+	return s
+}
+
+// connect has a surface find sessions and check factors with the service.
+func (s *signInPages) connect(surface pages.Surface) pages.Surface {
 	surface.SessionCookie = s.sessionCookie
 	surface.SignInPath, surface.SecurityPath = s.path(signInPath), s.path(securityPath)
 	surface.StepUpPath = s.path(stepUpPath)
 	surface.SignOutPath = s.path(securityPath) + "/" + signOutAct
 	surface.ContinuePath = s.continuePath
-	surface.FindSession, surface.LookAtSession = service.Authenticate, service.LookAt
+	surface.FindSession, surface.LookAtSession = s.service.Authenticate, s.service.LookAt
 	surface.ConfirmAct, surface.StepUp, surface.PasskeyOptions = s.confirmAct, s.stepUp, s.passkeyOptions
 	if !slices.Contains(surface.Groups, accountGroup) {
 		surface.Groups = append(slices.Clone(surface.Groups), accountGroup)
-	}
-	surface.Pages = append(slices.Clone(surface.Pages),
-		s.securityPage(), s.authenticatorPage(), s.recoveryCodesPage(), s.stepUpPage(),
-		s.signInPage(), s.factorPage(), s.devicePage(), s.firstFactorPage(), s.invitationPage(),
-	)
-	if s.side == account.MemberSide {
-		surface.Pages = append(surface.Pages, s.organizationPage())
 	}
 	return surface
 }

@@ -26,6 +26,15 @@ const (
 	Ended          State = "ENDED"
 )
 
+// Audience says for which pages a session was opened. It counts for nothing at others. Rule PAGE-119.
+type Audience string
+
+// The audiences.
+const (
+	ForPages     Audience = "PAGES"     // the dashboard, or the console
+	ForApprovals Audience = "APPROVALS" // the pages of approvals at an address of their own
+)
+
 // EndReason says why a session ended.
 type EndReason string
 
@@ -47,9 +56,10 @@ const (
 
 // Session is one session as of the moment when it was found.
 type Session struct {
-	ID      string // ses_…
-	State   State
-	Account account.Account
+	ID       string // ses_…
+	State    State
+	Audience Audience
+	Account  account.Account
 	// OrgID and Member are the chosen organization and the person there. They are empty unless the
 	// session is OPEN, belongs to a member and has an organization.
 	OrgID   string

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,10 +43,11 @@ func limits(side account.Side) (idle, absolute time.Duration) {
 	return 30 * time.Minute, 12 * time.Hour
 }
 
-// Browser is what a session remembers of its browser, for people to read.
+// Browser is what a session remembers of its browser, for people to read, and the pages that it opened.
 type Browser struct {
 	UserAgent string
 	Addr      netip.Addr
+	Audience  Audience // "" is ForPages
 }
 
 // Refusal returns the answer to a token that opens nothing, or does so no longer.
@@ -75,10 +77,10 @@ func Create(
 	}
 	if _, err := tx.Exec(ctx, `
 		INSERT INTO sessions (session_id, account_id, hash, state, device, address, created_at, last_seen_at,
-			expires_at, factor, factor_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10)`,
+			expires_at, factor, factor_at, audience)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10, $11)`,
 		sessionID, a.ID, hash, state, cutDevice(b.UserAgent), b.Addr.String(), tx.Now, tx.Now.Add(absolute),
-		factorText, factorAt); err != nil {
+		factorText, factorAt, cmp.Or(b.Audience, ForPages)); err != nil {
 		return "", seal.Secret{}, fmt.Errorf("begin a session of %s: %w", a.ID, err)
 	}
 	if state == Open {
@@ -105,8 +107,9 @@ func cutDevice(text string) string {
 }
 
 const selectSession = `
-	SELECT s.session_id, s.state, s.hash, s.device, s.address, s.created_at, s.last_seen_at, s.expires_at, s.factor,
-		s.factor_at, s.ended_at, s.end_reason, a.account_id, a.side, a.email, a.name, a.time_zone, a.created_at,
+	SELECT s.session_id, s.state, s.hash, s.audience, s.device, s.address, s.created_at, s.last_seen_at, s.expires_at,
+		s.factor, s.factor_at, s.ended_at, s.end_reason, a.account_id, a.side, a.email, a.name, a.time_zone,
+		a.created_at,
 		a.restricted_until, p.user_id, p.org_id, g.name, p.name, p.roles, p.created_at,
 		o.operator_id, o.name, o.roles, o.created_at,
 		EXISTS (SELECT FROM account_totps t WHERE t.account_id = a.account_id AND t.confirmed_at IS NOT NULL),
@@ -123,8 +126,9 @@ func scanSession(row pgx.CollectableRow) (Session, error) {
 	var factor, reason, memberID, orgID, orgName, memberName, operatorID, operatorName *string
 	var factorAt, endedAt, restricted, memberSince, operatorSince *time.Time
 	var roles, operatorRoles []string
-	if err := row.Scan(&s.ID, &s.State, &s.tokenHash, &s.Device, &addr, &s.CreatedAt, &s.LastSeenAt, &s.ExpiresAt,
-		&factor, &factorAt, &endedAt, &reason, &s.Account.ID, &s.Account.Side, &s.Account.Email, &s.Account.Name,
+	if err := row.Scan(&s.ID, &s.State, &s.tokenHash, &s.Audience, &s.Device, &addr, &s.CreatedAt, &s.LastSeenAt,
+		&s.ExpiresAt, &factor, &factorAt, &endedAt, &reason, &s.Account.ID, &s.Account.Side, &s.Account.Email,
+		&s.Account.Name,
 		&s.Account.TimeZone, &s.Account.CreatedAt, &restricted, &memberID, &orgID, &orgName, &memberName, &roles,
 		&memberSince, &operatorID, &operatorName, &operatorRoles, &operatorSince, &s.HasTOTP, &s.HasPasskey,
 	); err != nil {
@@ -173,11 +177,13 @@ func orZero(t *time.Time) time.Time {
 // isOver reports whether a limit of time has ended the session, whatever its row says.
 func (s Session) isOver(now time.Time) bool { return !now.Before(s.IdleAt) || !now.Before(s.ExpiresAt) }
 
-// Find returns the live session of a token on one side, by one statement, and writes its use at most
-// once a minute. Error: UNAUTHORIZED, the same for a token that is unknown and a session that ended.
-// Rules SIGN-11 and SIGN-13.
-func Find(ctx context.Context, db *pg.DB, side account.Side, token seal.Secret) (Session, error) {
-	s, err := Look(ctx, db, side, token)
+// Find returns the live session of a token on one side and of its pages, by one statement, and writes its use at most
+// once a minute. Error: UNAUTHORIZED, the same for a token that is unknown, one of other pages and a session that
+// ended. Rules SIGN-11, SIGN-13 and PAGE-119.
+func Find(
+	ctx context.Context, db *pg.DB, side account.Side, audience Audience, token seal.Secret,
+) (Session, error) {
+	s, err := Look(ctx, db, side, audience, token)
 	now := db.Clock()().UTC()
 	if err != nil || now.Sub(s.LastSeenAt) < touchInterval {
 		return s, err
@@ -199,11 +205,14 @@ func Find(ctx context.Context, db *pg.DB, side account.Side, token seal.Secret) 
 
 // Look returns the live session of a token as Find does, and does not count as a use: a page that loads
 // itself again says nothing about its person. Rules SIGN-11 and PAGE-8.
-func Look(ctx context.Context, db *pg.DB, side account.Side, token seal.Secret) (Session, error) {
+func Look(
+	ctx context.Context, db *pg.DB, side account.Side, audience Audience, token seal.Secret,
+) (Session, error) {
 	hash := account.HashToken(token)
 	var found []Session
 	if err := db.ReadSystemBatch(ctx, func(b *pgx.Batch) {
-		b.Queue(selectSession+` WHERE s.hash = $1 AND s.state <> 'ENDED' AND a.side = $2`, hash, side).
+		b.Queue(selectSession+` WHERE s.hash = $1 AND s.state <> 'ENDED' AND a.side = $2 AND s.audience = $3`,
+			hash, side, cmp.Or(audience, ForPages)).
 			Query(func(rows pgx.Rows) (err error) {
 				found, err = pgx.CollectRows(rows, scanSession)
 				return err

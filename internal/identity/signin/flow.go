@@ -61,7 +61,7 @@ func (s *Service) StartWithPassword(ctx context.Context, c Client, email string,
 			state = session.AwaitingFactor
 		}
 		var sessionID string
-		if sessionID, made.Token, err = session.Create(ctx, tx, a.Account, state, "", c.browser()); err != nil {
+		if sessionID, made.Token, err = session.Create(ctx, tx, a.Account, state, "", s.newBrowser(c)); err != nil {
 			return err
 		}
 		if made.Session, err = session.Load(ctx, tx, sessionID); err != nil {
@@ -323,7 +323,7 @@ func (s *Service) FinishPasskey(ctx context.Context, c Client, assertion []byte)
 		}
 		var sessionID string
 		sessionID, made.Token, err = session.Create(ctx, tx, a.Account, session.Open, account.PasskeyFactor,
-			c.browser())
+			s.newBrowser(c))
 		if err != nil {
 			return err
 		}

@@ -31,20 +31,23 @@ type Mailer interface {
 	Queue(ctx context.Context, tx pg.Tx, m mail.Message) error
 }
 
-// Config is what a Service is built from. There is one Service for each side: the two have separate
-// hosts, and with that separate passkeys.
+// Config is what a Service is built from. There is one Service for each side, and one for the pages of approvals:
+// they have separate hosts, and with that separate passkeys.
 type Config struct {
 	DB     *pg.DB
 	Keys   *seal.Keyset
 	Hasher *password.Hasher // shared by both sides, because its limit is that of the process
 	Mailer Mailer
 	Side   account.Side
+	// Audience says for which pages it opens sessions, and which it finds; "" is session.ForPages.
+	Audience session.Audience
 	// Site is the RP id of passkeys: the host of Origin or a parent domain of it. Never an IP address.
 	Site   string
 	Origin string // scheme, host and port of the pages
 	// Issuer names the installation in authenticator apps and in passkeys, such as "Coffer".
 	Issuer string
-	// InvitationURL and DeviceURL are the pages of mailed links. The token is appended.
+	// InvitationURL and DeviceURL are the pages of mailed links. The token is appended. The pages of approvals have
+	// none for invitations.
 	InvitationURL string
 	DeviceURL     string
 	// Restriction is how long acts of money and security are refused after a recovery code was used.
@@ -65,8 +68,8 @@ type Client struct {
 	Device    seal.Secret // the value of the device cookie, or empty
 }
 
-func (c Client) browser() session.Browser {
-	return session.Browser{UserAgent: c.UserAgent, Addr: c.Addr}
+func (s *Service) newBrowser(c Client) session.Browser {
+	return session.Browser{UserAgent: c.UserAgent, Addr: c.Addr, Audience: s.conf.Audience}
 }
 
 // Result is what a step of the sign-in gives.
@@ -117,7 +120,11 @@ func NewService(conf Config) (*Service, error) {
 	if err := CheckOrigin(conf.Origin, conf.Site); err != nil {
 		return nil, err
 	}
-	for _, link := range []string{conf.InvitationURL, conf.DeviceURL} {
+	links := []string{conf.DeviceURL}
+	if conf.Audience != session.ForApprovals {
+		links = append(links, conf.InvitationURL)
+	}
+	for _, link := range links {
 		if !strings.HasPrefix(link, conf.Origin+"/") {
 			return nil, fmt.Errorf("the mailed link %q does not begin with the origin %s", link, conf.Origin)
 		}
@@ -162,12 +169,12 @@ func (s *Service) Side() account.Side { return s.conf.Side }
 // session may be in any state but ENDED; member and operator are set only when it is OPEN. Error:
 // UNAUTHORIZED, also for a session that is idle or too old.
 func (s *Service) Authenticate(ctx context.Context, token seal.Secret) (session.Session, error) {
-	return session.Find(ctx, s.conf.DB, s.conf.Side, token)
+	return session.Find(ctx, s.conf.DB, s.conf.Side, s.conf.Audience, token)
 }
 
 // LookAt finds the session of a token as Authenticate does, and does not move its idle limit.
 func (s *Service) LookAt(ctx context.Context, token seal.Secret) (session.Session, error) {
-	return session.Look(ctx, s.conf.DB, s.conf.Side, token)
+	return session.Look(ctx, s.conf.DB, s.conf.Side, s.conf.Audience, token)
 }
 
 // Prune deletes rows that nothing needs any more: failures, challenges and links that are over, and

@@ -71,7 +71,7 @@ func (s *Service) AcceptInvitation(
 		if err := invitation.Accept(ctx, tx, i, a.ID); err != nil {
 			return err
 		}
-		sessionID, token, err := session.Create(ctx, tx, a, session.MustEnrol, "", c.browser())
+		sessionID, token, err := session.Create(ctx, tx, a, session.MustEnrol, "", s.newBrowser(c))
 		if err != nil {
 			return err
 		}

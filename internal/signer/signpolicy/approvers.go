@@ -25,11 +25,8 @@ type Approvers struct {
 	SignatureLasts string `json:"signatureLasts,omitempty"`
 }
 
-// RPID is a host name for which passkeys are made, and the pages that may ask for them.
-type RelyingParty struct {
-	ID      string   `json:"id"`      // the RP id, such as approve.example.com
-	Origins []string `json:"origins"` // such as https://approve.example.com
-}
+// RelyingParty is a host name for which passkeys are made, and the pages that may ask for them.
+type RelyingParty = signer.RelyingParty
 
 const (
 	approverCoolingOffDefault = 24 * time.Hour
@@ -133,15 +130,17 @@ func checkOrigin(origin, rpID string) string {
 		return "does not fit the site " + rpID
 	case u.Scheme == "https":
 		return ""
-	case u.Scheme == "http" && u.Hostname() == "localhost":
-		return ""
+	case u.Scheme == "http" && (u.Hostname() == "localhost" || strings.HasSuffix(u.Hostname(), ".localhost")):
+		return "" // Names below localhost never leave the machine.
 	}
 	return "has to use https; http is for localhost alone"
 }
 
 // Wording returns how statements name networks and write amounts.
 func (p Policy) Wording() signer.Wording {
-	words := signer.Wording{Chains: map[chain.Name]signer.ChainWording{}}
+	words := signer.Wording{
+		Chains: map[chain.Name]signer.ChainWording{}, RelyingParties: p.EffectiveApprovers().RelyingParties,
+	}
 	for name, c := range p.Chains {
 		words.Chains[name] = signer.ChainWording{Network: c.SignerID, Tokens: c.Tokens}
 	}

@@ -1,5 +1,5 @@
-// Package pageset serves the pages of both surfaces on a database that package population filled, to
-// people with accounts and sessions of their own. It lists a path of every page from the tables of the
+// Package pageset serves the pages of the dashboard, the console and approvals on a database that package population
+// filled, to people with accounts and sessions of their own. It lists a path of every page from the tables of the
 // kit, for tests and benchmarks that look at all pages.
 //
 // It adds the rows that a page needs and the population lacks. As those of the population, no trigger
@@ -7,6 +7,7 @@
 package pageset
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -98,8 +99,9 @@ type Surface struct {
 
 // Origins of the pages. A handler looks at the host of a request and not at its port.
 const (
-	memberHost   = "localhost:4001"
-	operatorHost = "localhost:4002"
+	memberHost    = "localhost:4001"
+	operatorHost  = "localhost:4002"
+	approvalsHost = "approvals.localhost:4003"
 )
 
 // Ids of the rows that are added.
@@ -157,7 +159,10 @@ func New(ctx context.Context, conf Config) (*Set, error) {
 	if err := s.buildDashboard(ctx, prices, log); err != nil {
 		return nil, err
 	}
-	return s, s.buildConsole(ctx, prices, log)
+	if err := s.buildConsole(ctx, prices, log); err != nil {
+		return nil, err
+	}
+	return s, s.buildApprovals(ctx, prices, log)
 }
 
 func (s *Set) newSignIn(side account.Side, origin, invitation, device string) (*signin.Service, error) {
@@ -176,7 +181,47 @@ func (s *Set) buildDashboard(ctx context.Context, prices price.Source, log *slog
 	if err != nil {
 		return err
 	}
-	conf := dashboard.Config{
+	conf := s.newDashboardConfig(origin, people, prices, log)
+	token, err := s.newSession(ctx, session.ForPages)
+	if err != nil {
+		return err
+	}
+	s.Surfaces = append(s.Surfaces, &Surface{
+		Name: "dashboard", Prefix: dashboard.Prefix, Handler: dashboard.New(conf), Pages: dashboard.ListPages(conf),
+		Host: memberHost, Cookie: pages.SessionCookie + "=" + token, set: s,
+	})
+	return nil
+}
+
+// buildApprovals adds the pages of approvals at an address of their own.
+func (s *Set) buildApprovals(ctx context.Context, prices price.Source, log *slog.Logger) error {
+	origin := &url.URL{Scheme: "http", Host: approvalsHost}
+	people, err := signin.NewService(signin.Config{
+		DB: s.conf.DB, Keys: s.keyset, Hasher: password.NewHasher(password.Params{MemoryKiB: 64, Passes: 1}),
+		Mailer: noMailer{}, Side: account.MemberSide, Audience: session.ForApprovals, Site: origin.Hostname(),
+		Origin: origin.String(), Issuer: "Coffer", DeviceURL: origin.String() + dashboard.ApprovalsDevicePath,
+	})
+	if err != nil {
+		return err
+	}
+	conf := s.newDashboardConfig(origin, people, prices, log)
+	conf.DashboardURL = "http://" + memberHost + dashboard.Prefix
+	token, err := s.newSession(ctx, session.ForApprovals)
+	if err != nil {
+		return err
+	}
+	s.Surfaces = append(s.Surfaces, &Surface{
+		Name: "approvals", Handler: dashboard.NewApprovals(conf), Pages: dashboard.ListApprovalPages(conf),
+		Host: approvalsHost, Cookie: pages.SessionCookie + "=" + token, set: s,
+	})
+	return nil
+}
+
+// newDashboardConfig returns what the dashboard and the pages of approvals share.
+func (s *Set) newDashboardConfig(
+	origin *url.URL, people *signin.Service, prices price.Source, log *slog.Logger,
+) dashboard.Config {
+	return dashboard.Config{
 		DB: s.conf.DB, SignIn: people, Withdrawals: s.service.Withdrawals, Deposits: s.service.Deposits,
 		Transfers: s.service.Transfers, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
 		Checkouts: s.service.Checkouts, Payouts: s.service.Payouts,
@@ -187,15 +232,6 @@ func (s *Set) buildDashboard(ctx context.Context, prices price.Source, log *slog
 		Changes: s.conf.Changes, Log: log,
 		ExplorerURL: func(_ chain.Name, tx chain.TxHash) string { return "https://explorer.example/tx/" + string(tx) },
 	}
-	token, err := s.NewSession(ctx)
-	if err != nil {
-		return err
-	}
-	s.Surfaces = append(s.Surfaces, &Surface{
-		Name: "dashboard", Prefix: dashboard.Prefix, Handler: dashboard.New(conf), Pages: dashboard.ListPages(conf),
-		Host: memberHost, Cookie: pages.SessionCookie + "=" + token, set: s,
-	})
-	return nil
 }
 
 func (s *Set) buildConsole(ctx context.Context, prices price.Source, log *slog.Logger) error {
@@ -269,10 +305,16 @@ func (s *Set) addPeople(ctx context.Context) error {
 
 // NewSession makes an open session of the owner and returns its token.
 func (s *Set) NewSession(ctx context.Context) (string, error) {
+	return s.newSession(ctx, session.ForPages)
+}
+
+func (s *Set) newSession(ctx context.Context, audience session.Audience) (string, error) {
 	var token seal.Secret
+	opened := browser
+	opened.Audience = audience
 	err := s.conf.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
 		var sessionID string
-		sessionID, token, err = session.Create(ctx, tx, s.owner, session.Open, account.TOTPFactor, browser)
+		sessionID, token, err = session.Create(ctx, tx, s.owner, session.Open, account.TOTPFactor, opened)
 		if err != nil {
 			return err
 		}
@@ -554,7 +596,7 @@ func (f *Surface) ListVisits() ([]Visit, error) {
 		if len(missing) > 0 {
 			return nil, fmt.Errorf("the page %s%s has no value for %s", f.Prefix, p.Path, strings.Join(missing, ", "))
 		}
-		path = strings.TrimSuffix(f.Prefix+path, "/")
+		path = cmp.Or(strings.TrimSuffix(f.Prefix+path, "/"), "/")
 		if query := f.set.queries(p.Path); query != "" {
 			path += "?" + query
 		}

@@ -35,7 +35,9 @@ const (
 type Process struct {
 	Name string
 	API  string // address of its API, empty for a role that has none
-	Ops  string
+	// Approvals is the address of the pages of approvals, empty for a role that has none.
+	Approvals string
+	Ops       string
 
 	cmd    *exec.Cmd
 	log    *logBuffer
@@ -113,6 +115,9 @@ func NewHost(dir string, role app.Role, source app.Config) (Host, error) {
 			ch.Endpoints = nil // it asks no chain
 			c.Chains[name] = ch
 		}
+	case app.RoleApprovals:
+		err = errors.Join(err, copyKey(keys.Seal, &c.Keys.Seal), copyKey(keys.Cursor, &c.Keys.Cursor),
+			copyKey(keys.Approvals, &c.Keys.Approvals))
 	case app.RoleWorkers:
 		err = errors.Join(
 			err, copyKey(keys.Seal, &c.Keys.Seal), copyKey(keys.Webhook, &c.Keys.Webhook),
@@ -131,7 +136,7 @@ func (h Host) RunProcess(ctx context.Context, program string, n int) (*Process, 
 	conf := h.Conf
 	conf.Operator, conf.Console = app.Operator{}, app.Console{} // two processes of a role cannot share its address
 	var err error
-	for _, listen := range []*string{&conf.API.Listen, &conf.Ops.Listen} {
+	for _, listen := range []*string{&conf.API.Listen, &conf.Ops.Listen, &conf.Approvals.Listen} {
 		if *listen, err = freeport.FindAddress(); err != nil {
 			return nil, err
 		}
@@ -158,6 +163,9 @@ func (h Host) RunProcess(ctx context.Context, program string, n int) (*Process, 
 		return nil, err
 	}
 	p.Ops = conf.Ops.Listen
+	if h.Role == app.RoleApprovals {
+		p.Approvals = conf.Approvals.Listen
+	}
 	if taken == nil {
 		p.API = conf.API.Listen
 	} else {

@@ -3,11 +3,13 @@ package roles
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,8 +56,62 @@ func buildProgram(t *testing.T) string {
 
 // signerRights is each role's permission at the signer.
 var signerRights = map[app.Role]remote.Permission{
-	app.RoleAPI: remote.PermissionIssue, app.RoleWorkers: remote.PermissionIssue, app.RoleScan: remote.PermissionIssue,
+	app.RoleAPI: remote.PermissionIssue, app.RoleApprovals: remote.PermissionIssue,
+	app.RoleWorkers: remote.PermissionIssue, app.RoleScan: remote.PermissionIssue,
 	app.RoleDispatch: remote.PermissionPay,
+}
+
+// approvalsOrigin is the address at which browsers would reach the pages of approvals, behind a proxy.
+const approvalsOrigin = "http://approvals.localhost:8083"
+
+// allowApprovals has the signer's policy name the pages of approvals.
+func (n *scenario) allowApprovals() {
+	n.Helper()
+	text, err := os.ReadFile(n.conf.Signer.Policy)
+	if err != nil {
+		n.Fatal(err)
+	}
+	var policy map[string]any
+	if err := json.Unmarshal(text, &policy); err != nil {
+		n.Fatal(err)
+	}
+	approvers, _ := policy["approvers"].(map[string]any)
+	parties, _ := approvers["relyingParties"].([]any)
+	approvers["relyingParties"] = append(parties, map[string]any{
+		"id": "approvals.localhost", "origins": []string{approvalsOrigin},
+	})
+	if text, err = json.Marshal(policy); err == nil {
+		err = os.WriteFile(n.conf.Signer.Policy, text, 0o600)
+	}
+	if err != nil {
+		n.Fatal(err)
+	}
+}
+
+// checkApprovalPages checks that a process serves the pages of approvals and nothing of the dashboard. Rule PAGE-118.
+func (n *scenario) checkApprovalPages(p *Process) {
+	n.Helper()
+	client := &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	for path, want := range map[string]int{
+		"/sign-in": http.StatusOK, "/approvals": http.StatusSeeOther, "/approvers": http.StatusSeeOther,
+	} {
+		r, err := http.NewRequestWithContext(n.ctx, http.MethodGet, "http://"+p.Approvals+path, nil)
+		if err != nil {
+			n.Fatal(err)
+		}
+		r.Host = strings.TrimPrefix(approvalsOrigin, "http://")
+		answer, err := client.Do(r)
+		if err != nil {
+			n.Fatal(err)
+		}
+		location := answer.Header.Get("Location")
+		if err := answer.Body.Close(); err != nil || answer.StatusCode != want ||
+			want == http.StatusSeeOther && !strings.HasPrefix(location, "/sign-in?") {
+			n.Errorf("%s: %s: got %d and %q, want %d", p.Name, path, answer.StatusCode, location, want)
+		}
+	}
 }
 
 func newScenario(t *testing.T) *scenario {
@@ -95,6 +151,8 @@ func newScenario(t *testing.T) *scenario {
 			n.usdc = m
 		}
 	}
+	n.conf.Approvals.Origin = approvalsOrigin
+	n.allowApprovals()
 	n.startHosts()
 	return n
 }
@@ -265,7 +323,7 @@ func TestEachRoleRunsByItselfAndASecondOneTakesOver(t *testing.T) {
 	t.Parallel()
 	n := newScenario(t)
 	n.startRole(app.RoleSigner)
-	doubled := []app.Role{app.RoleScan, app.RoleDispatch, app.RoleWorkers, app.RoleAPI}
+	doubled := []app.Role{app.RoleScan, app.RoleDispatch, app.RoleWorkers, app.RoleAPI, app.RoleApprovals}
 	for range 2 {
 		for _, role := range doubled {
 			n.startRole(role)
@@ -275,6 +333,9 @@ func TestEachRoleRunsByItselfAndASecondOneTakesOver(t *testing.T) {
 		if !Reachable(n.ctx, p.API) {
 			t.Errorf("%s: got no API at %s", p.Name, p.API)
 		}
+	}
+	for _, p := range n.runs[app.RoleApprovals] {
+		n.checkApprovalPages(p)
 	}
 	// A second signer would be a second owner of the journal.
 	second, err := Start(
@@ -304,6 +365,7 @@ func TestEachRoleRunsByItselfAndASecondOneTakesOver(t *testing.T) {
 		}
 	}
 	n.api = 1
+	n.checkApprovalPages(n.runs[app.RoleApprovals][1])
 	n.waitPaidIn("user_2")
 	n.waitPaidOut(id)
 	if again := n.payOut("user_1", "two", next, 50_000_000); again != id {
