@@ -143,14 +143,18 @@ INSERT INTO payout_items (batch_id, row_no, org_id, line, salt, mint_id, chain, 
 	customer_id, reference, refused)
 	SELECT 'bp_' || b, n, 'org_1', n, substring(sha256('a') FROM 1 FOR 16), 1, 'ETHEREUM', '', '0x3', 1, '', '',
 		CASE WHEN b = 2 AND n = 1 THEN 'x' END FROM generate_series(1, 3) b, generate_series(1, 2) n;
-INSERT INTO approver_keys (key_id, org_id, person, email, key_right, credential_id, public_key, rp_id, origin, possession,
-	possession_until, created_at, usable_from, proof, journal_id, journal_seq, refusal, retired_at, retired_by)
-	SELECT 'apk_' || n, 'org_1', person, person || '@example.com', 'APPROVE', convert_to(n::text, 'UTF8'), 'x', 'x', 'x',
-		'{}', now(), $T, usable_from, CASE WHEN usable_from IS NOT NULL THEN 'x'::bytea END,
-		CASE WHEN usable_from IS NOT NULL THEN 'j' END, CASE WHEN usable_from IS NOT NULL THEN n END, refusal, retired_at,
+INSERT INTO approver_keys (key_id, org_id, person, email, key_right, credential_id, public_key, rp_id, origin,
+	possession, possession_until, created_at, usable_from, proof, journal_id, journal_seq, refusal, retired_at,
+	retired_by)
+	SELECT 'apk_' || n, 'org_1', person, person || '@example.com', 'APPROVE', convert_to(n::text, 'UTF8'), 'x', 'x',
+		'x', '{}', now(), $T, usable_from,
+		CASE WHEN usable_from IS NOT NULL THEN 'x'::bytea END,
+		CASE WHEN usable_from IS NOT NULL THEN 'j' END, CASE WHEN usable_from IS NOT NULL THEN n END, refusal,
+		retired_at,
 		CASE WHEN retired_at IS NOT NULL THEN 'x' END
 	FROM (VALUES (1, 'ann', $T, NULL, NULL::timestamptz), (2, 'ann', $T, NULL, NULL), (3, 'ben', $T, NULL, NULL),
-		(4, 'cay', now() + interval '1 hour', NULL, NULL), (5, 'dan', NULL, NULL, NULL), (6, 'eve', NULL, 'late', NULL),
+		(4, 'cay', now() + interval '1 hour', NULL, NULL), (5, 'dan', NULL, NULL, NULL),
+		(6, 'eve', NULL, 'late', NULL),
 		(7, 'fay', $T, 'retired', NULL), (8, 'gil', $T, NULL, $T)) AS k (n, person, usable_from, refusal, retired_at);
 INSERT INTO approval_rules (proposal_id, org_id, version, rule, proposed_by, proposed_at, asked_at, refusal)
 	VALUES ('apr_1', 'org_1', 1, '{"orgId": "org_1", "version": 1}', 'x', $T, $T, 'x');

@@ -25,7 +25,7 @@ const retirementLate = time.Hour
 var approverChecks = []Check{
 	{
 		ID:        "I-40-approvers",
-		Promise:   "every passkey of an approver and every rule on approvals has its rows in the audit log, and the reverse",
+		Promise:   "passkeys of approvers and rules on approvals are those that the audit log tells of",
 		breachSQL: approverAuditSQL,
 	},
 	{
@@ -46,7 +46,8 @@ const approverAuditSQL = `
 		SELECT org_id, 'passkey ' AS kind, key_id COLLATE "default" AS id, e.action
 		FROM approver_keys CROSS JOIN LATERAL (VALUES
 			('approver.enrolled', true), ('approver.recorded', proof IS NOT NULL),
-			('approver.refused', refusal IS NOT NULL), ('approver.retired', retired_at IS NOT NULL)) AS e (action, is_so)
+			('approver.refused', refusal IS NOT NULL),
+			('approver.retired', retired_at IS NOT NULL)) AS e (action, is_so)
 		WHERE e.is_so
 		UNION ALL
 		SELECT org_id, 'rule ', proposal_id COLLATE "default", e.action
@@ -58,7 +59,8 @@ const approverAuditSQL = `
 	told AS (
 		SELECT DISTINCT org_id, CASE resource_kind WHEN 'APPROVER_KEY' THEN 'passkey ' ELSE 'rule ' END AS kind,
 			resource_id AS id, action
-		FROM audit_log WHERE action IN ('approver.enrolled', 'approver.recorded', 'approver.refused', 'approver.retired',
+		FROM audit_log WHERE action IN ('approver.enrolled', 'approver.recorded', 'approver.refused',
+			'approver.retired',
 			'approval_rule.proposed', 'approval_rule.recorded', 'approval_rule.refused', 'approval_rule.withdrawn'))
 	SELECT coalesce(h.org_id, t.org_id), coalesce(h.kind, t.kind) || coalesce(h.id, t.id),
 		CASE WHEN t.id IS NULL THEN format('has %s behind it, and the audit log does not say so', h.action)
@@ -114,13 +116,13 @@ func loadApproverEntries(ctx context.Context, tx pg.Tx) (e approverEntries, foun
 	if err != nil {
 		return e, nil, err
 	}
-	var at place
+	var entry place
 	var seq int64
 	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&at.journal, &seq, &body}, func() error {
-		at.seq = uint64(seq)
-		if err := e.add(at, body); err != nil {
-			found = append(found, Breach{Subject: at.String(), Detail: "cannot be read: " + err.Error()})
+	_, err = pgx.ForEachRow(rows, []any{&entry.journal, &seq, &body}, func() error {
+		entry.seq = uint64(seq)
+		if err := e.add(entry, body); err != nil {
+			found = append(found, Breach{Subject: entry.String(), Detail: "cannot be read: " + err.Error()})
 		}
 		return nil
 	})
@@ -130,36 +132,36 @@ func loadApproverEntries(ctx context.Context, tx pg.Tx) (e approverEntries, foun
 	return e, found, err
 }
 
-func (e approverEntries) add(at place, body []byte) error {
+func (e approverEntries) add(entry place, body []byte) error {
 	var r signer.Record
 	if err := json.Unmarshal(body, &r); err != nil {
 		return err
 	}
-	var usableFrom string
+	var moment string
 	switch {
 	case r.Enrol != nil:
-		usableFrom = r.Enrol.UsableFrom
+		moment = r.Enrol.UsableFrom
 	case r.Rule != nil:
-		usableFrom = r.Rule.UsableFrom
+		moment = r.Rule.UsableFrom
 	case r.Retire != nil:
-		usableFrom = r.RecordedAt
+		moment = r.RecordedAt
 	case r.Adopts != nil:
-		e.adopts[at.journal] = place{r.Adopts.JournalID, r.Adopts.Seq}
+		e.adopts[entry.journal] = place{r.Adopts.JournalID, r.Adopts.Seq}
 		return nil
 	default:
 		return nil
 	}
-	from, err := time.Parse(time.RFC3339Nano, usableFrom)
+	usableFrom, err := time.Parse(time.RFC3339Nano, moment)
 	if err != nil {
 		return err
 	}
 	switch {
 	case r.Enrol != nil:
-		e.enrolled[r.Enrol.ID] = enrolledKey{*r.Enrol, at, from}
+		e.enrolled[r.Enrol.ID] = enrolledKey{*r.Enrol, entry, usableFrom}
 	case r.Retire != nil:
-		e.retired[r.Retire.ID] = retiredKey{*r.Retire, at, from}
+		e.retired[r.Retire.ID] = retiredKey{*r.Retire, entry, usableFrom}
 	case r.Rule != nil:
-		e.rules[r.Rule.OrgID] = append(e.rules[r.Rule.OrgID], recordedRule{*r.Rule, at, from})
+		e.rules[r.Rule.OrgID] = append(e.rules[r.Rule.OrgID], recordedRule{*r.Rule, entry, usableFrom})
 	}
 	return nil
 }
@@ -196,16 +198,16 @@ func checkApproverKeys(ctx context.Context, tx pg.Tx) (found []Breach, err error
 		return nil, err
 	}
 	var row signer.EnrolBody
-	var at place
+	var entry place
 	var email string
 	var usableFrom time.Time
 	var isRecorded, isRefused, isRetired bool
 	var seq, retiredSeq int64
 	_, err = pgx.ForEachRow(rows, []any{
 		&row.ID, &row.OrgID, &row.Person, &email, &row.Right, &row.CredentialID, &row.PublicKey, &row.RPID, &row.Origin,
-		&row.IsFounded, &usableFrom, &row.Proof, &at.journal, &seq, &isRecorded, &isRefused, &isRetired, &retiredSeq,
+		&row.IsFounded, &usableFrom, &row.Proof, &entry.journal, &seq, &isRecorded, &isRefused, &isRetired, &retiredSeq,
 	}, func() error {
-		at.seq, row.EmailHash, row.UsableFrom = uint64(seq), signer.HashEmail(row.OrgID, email),
+		entry.seq, row.EmailHash, row.UsableFrom = uint64(seq), signer.HashEmail(row.OrgID, email),
 			signer.FormatMicros(usableFrom)
 		add := func(format string, args ...any) {
 			found = append(found, Breach{
@@ -213,8 +215,8 @@ func checkApproverKeys(ctx context.Context, tx pg.Tx) (found []Breach, err error
 			})
 		}
 		recorded, ok := entries.enrolled[row.ID]
-		if isRecorded && (!ok || recorded.place != at || !isSameKey(recorded.EnrolBody, row)) {
-			add("differs from what the signer recorded in %v", at)
+		if isRecorded && (!ok || recorded.place != entry || !isSameKey(recorded.EnrolBody, row)) {
+			add("differs from what the signer recorded in %v", entry)
 		}
 		retired, ok := entries.retired[row.ID]
 		switch {
@@ -252,16 +254,16 @@ func checkApprovalRules(ctx context.Context, tx pg.Tx) (found []Breach, err erro
 	if err != nil {
 		return nil, err
 	}
-	var at place
+	var entry place
 	var id, orgID string
 	var seq int64
 	var usableFrom time.Time
 	var rule, consents, proof []byte
 	var loosens bool
 	_, err = pgx.ForEachRow(rows, []any{
-		&id, &orgID, &rule, &consents, &loosens, &usableFrom, &proof, &at.journal, &seq,
+		&id, &orgID, &rule, &consents, &loosens, &usableFrom, &proof, &entry.journal, &seq,
 	}, func() error {
-		at.seq = uint64(seq)
+		entry.seq = uint64(seq)
 		add := func(format string, args ...any) {
 			found = append(found, Breach{OrgID: orgID, Subject: "rule " + id, Detail: fmt.Sprintf(format, args...)})
 		}
@@ -270,9 +272,9 @@ func checkApprovalRules(ctx context.Context, tx pg.Tx) (found []Breach, err erro
 			add("cannot be read")
 			return nil
 		}
-		if n := slices.IndexFunc(entries.rules[orgID], func(r recordedRule) bool { return r.place == at }); n < 0 ||
+		if n := slices.IndexFunc(entries.rules[orgID], func(r recordedRule) bool { return r.place == entry }); n < 0 ||
 			!isSameRule(entries.rules[orgID][n].RuleBody, row) {
-			add("differs from what the signer recorded in %v", at)
+			add("differs from what the signer recorded in %v", entry)
 		}
 		for _, c := range row.SignedBy {
 			if !slices.Contains(signatures[id], c) {
@@ -330,7 +332,8 @@ func newApproverProofCheck(key ed25519.PublicKey) Check {
 				k := entries.enrolled[id]
 				if k.VerifyProof(key) != nil {
 					found = append(found, Breach{
-						OrgID: k.OrgID, Subject: "passkey " + id, Detail: "was not recorded so by the signer: " + k.place.String(),
+						OrgID: k.OrgID, Subject: "passkey " + id,
+						Detail: "was not recorded so by the signer: " + k.place.String(),
 					})
 				}
 			}

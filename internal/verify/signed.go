@@ -27,15 +27,16 @@ const ruleDay = 24 * time.Hour
 func newSignedPaymentCheck(key ed25519.PublicKey) Check {
 	return Check{
 		ID: "I-91",
-		Promise: "every payment that needed people by a rule has the valid signatures of as many different people, over " +
-			"its own words",
+		Promise: "every payment that needed people by a rule has the valid signatures of as many different people, " +
+			"over its own words",
 		inspect: func(ctx context.Context, tx pg.Tx) ([]Breach, error) {
 			entries, _, err := loadApproverEntries(ctx, tx)
 			if err != nil {
 				return nil, err
 			}
 			c := signedPayments{
-				key: key, entries: entries, stored: map[string][]signer.Consent{}, withdrawals: map[string]paidWithdrawal{},
+				key: key, entries: entries, stored: map[string][]signer.Consent{},
+				withdrawals: map[string]paidWithdrawal{},
 			}
 			for _, check := range []func(context.Context, pg.Tx) error{
 				c.checkWithdrawals, c.checkBatches, c.checkAdmissions,
@@ -74,7 +75,8 @@ type storedSignature struct {
 func (c *signedPayments) verify(s storedSignature, subject string, build func(signer.Statement) signer.Statement) {
 	c.stored[s.id] = append(c.stored[s.id], signer.Consent{KeyID: s.signature.KeyID, SignatureHash: s.signature.Hash()})
 	invalid := func(format string, args ...any) {
-		c.add(s.orgID, subject, "has a signature by %.80q that is not valid: %s", s.person, fmt.Sprintf(format, args...))
+		c.add(s.orgID, subject, "has a signature by %.80q that is not valid: %s", s.person,
+			fmt.Sprintf(format, args...))
 	}
 	var logged signer.SignedStatement
 	if len(s.logged) == 0 || json.Unmarshal(s.logged, &logged) != nil || logged.Signature.Hash() != s.signature.Hash() {
@@ -160,7 +162,8 @@ func (c *signedPayments) checkWithdrawals(ctx context.Context, tx pg.Tx) error {
 			w.chain, w.mint_id, m.contract, m.decimals, w.to_address, w.amount, w.fee_mode,
 			coalesce(w.max_network_fee, 0), coalesce(w.customer_id, ''), coalesce(w.product, ''),
 			coalesce(w.whitelisted_address_id, ''), coalesce(w.made_by, ''), coalesce(w.refund_id, ''),
-			coalesce((SELECT f.checkout_id FROM refunds f WHERE f.refund_id = w.refund_id), ''), coalesce(w.batch_id, ''),
+			coalesce((SELECT f.checkout_id FROM refunds f WHERE f.refund_id = w.refund_id), ''),
+			coalesce(w.batch_id, ''),
 			coalesce((SELECT b.content_hash FROM payout_batches b WHERE b.batch_id = w.batch_id), '')
 		FROM withdrawal_approvals a JOIN withdrawals w ON w.withdrawal_id = a.withdrawal_id
 			JOIN mints m ON m.mint_id = w.mint_id
@@ -213,7 +216,8 @@ func checkBatchWords(words signer.Statement, orgID, batchID string, hash []byte)
 // checkBatches verifies the stored signatures of batches.
 func (c *signedPayments) checkBatches(ctx context.Context, tx pg.Tx) error {
 	rows, err := tx.Query(ctx, `
-		SELECT a.org_id, a.batch_id, a.approver_kind || ' ' || a.approver_id, a.at, a.signature, l.signed, b.content_hash
+		SELECT a.org_id, a.batch_id, a.approver_kind || ' ' || a.approver_id, a.at, a.signature, l.signed,
+			b.content_hash
 		FROM payout_approvals a JOIN payout_batches b ON b.batch_id = a.batch_id
 			`+findSignedWords("a.batch_id", `l.action IN ('payout.approval_added', 'payout.approved')`)+`
 		WHERE a.signature IS NOT NULL ORDER BY a.batch_id, a.approver_kind, a.approver_id`)
@@ -268,23 +272,23 @@ func (c *signedPayments) checkAdmissions(ctx context.Context, tx pg.Tx) error {
 		return err
 	}
 	unsigned := map[unsignedOf][]unsignedPayment{}
-	var at place
+	var entry place
 	var journal string
 	var seq int64
 	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&at.journal, &seq, &body}, func() error {
-		at.seq = uint64(seq)
+	_, err = pgx.ForEachRow(rows, []any{&entry.journal, &seq, &body}, func() error {
+		entry.seq = uint64(seq)
 		var r signer.Record
 		if err := json.Unmarshal(body, &r); err != nil {
-			c.add("", at.String(), "cannot be read: %v", err)
+			c.add("", entry.String(), "cannot be read: %v", err)
 			return nil
 		}
-		if r.Clock != nil || at.journal != journal { // the signer counts anew, and no less than what is counted here
-			journal = at.journal
+		if r.Clock != nil || entry.journal != journal { // the signer counts anew, and no less than what is counted here
+			journal = entry.journal
 			clear(unsigned)
 		}
 		if r.Admit != nil && len(c.entries.rules[r.Admit.From.OrgID]) > 0 {
-			c.checkAdmission(at, r, unsigned)
+			c.checkAdmission(entry, r, unsigned)
 		}
 		return nil
 	})
@@ -315,7 +319,7 @@ func (c *signedPayments) loadWithdrawals(ctx context.Context, tx pg.Tx) error {
 	return err
 }
 
-func (c *signedPayments) checkAdmission(at place, r signer.Record, unsigned map[unsignedOf][]unsignedPayment) {
+func (c *signedPayments) checkAdmission(entry place, r signer.Record, unsigned map[unsignedOf][]unsignedPayment) {
 	intent := *r.Admit
 	orgID, subject := intent.From.OrgID, "payment "+intent.ID
 	admittedAt, err := time.Parse(time.RFC3339Nano, r.RecordedAt)
@@ -336,25 +340,27 @@ func (c *signedPayments) checkAdmission(at place, r signer.Record, unsigned map[
 		k, ok := c.entries.enrolled[consent.KeyID]
 		retired, isRetired := c.entries.retired[consent.KeyID]
 		switch {
-		case !ok || !c.entries.precedes(k.place, at):
-			c.add(orgID, subject, "was admitted in %v with passkey %.80q, which was not enrolled then", at, consent.KeyID)
+		case !ok || !c.entries.precedes(k.place, entry):
+			c.add(orgID, subject, "was admitted in %v with passkey %.80q, which was not enrolled then", entry,
+				consent.KeyID)
 		case k.OrgID != orgID || k.Right != signer.RightApprove || admittedAt.Before(k.usableFrom):
-			c.add(orgID, subject, "was admitted in %v with passkey %s, which may not approve it", at, k.ID)
-		case isRetired && c.entries.precedes(retired.place, at):
-			c.add(orgID, subject, "was admitted in %v with passkey %s, which was retired in %v", at, k.ID, retired.place)
+			c.add(orgID, subject, "was admitted in %v with passkey %s, which may not approve it", entry, k.ID)
+		case isRetired && c.entries.precedes(retired.place, entry):
+			c.add(orgID, subject, "was admitted in %v with passkey %s, which was retired in %v", entry, k.ID,
+				retired.place)
 		default:
 			people[k.EmailHash] = true
-			c.checkStored(at, intent, consent)
+			c.checkStored(entry, intent, consent)
 		}
 	}
-	if required := c.findRule(orgID, at, admittedAt).PeopleFor(intent, sum); len(people) < required {
-		c.add(orgID, subject, "was admitted in %v with the signatures of %d people, and the rule asked for %d", at,
+	if required := c.findRule(orgID, entry, admittedAt).PeopleFor(intent, sum); len(people) < required {
+		c.add(orgID, subject, "was admitted in %v with the signatures of %d people, and the rule asked for %d", entry,
 			len(people), required)
 	}
 }
 
 // checkStored reports a signature of an admitted payment that its approvals do not have.
-func (c *signedPayments) checkStored(at place, intent signer.Intent, consent signer.Consent) {
+func (c *signedPayments) checkStored(entry place, intent signer.Intent, consent signer.Consent) {
 	w, ok := c.withdrawals[intent.ID]
 	if !ok || w.isRestored || intent.Purpose != signer.Payment || intent.SwapPayout() != nil {
 		return // an approval of a swap or of a return is stored elsewhere
@@ -365,14 +371,14 @@ func (c *signedPayments) checkStored(at place, intent signer.Intent, consent sig
 	}
 	if !slices.Contains(c.stored[id], consent) {
 		c.add(intent.From.OrgID, "payment "+intent.ID,
-			"was admitted in %v with a signature of passkey %s, which its approvals do not have", at, consent.KeyID)
+			"was admitted in %v with a signature of passkey %s, which its approvals do not have", entry, consent.KeyID)
 	}
 }
 
 // findRule returns the rule that held when an entry was written, or nil.
-func (c *signedPayments) findRule(orgID string, at place, admittedAt time.Time) *signer.ApprovalRule {
+func (c *signedPayments) findRule(orgID string, entry place, admittedAt time.Time) *signer.ApprovalRule {
 	for _, r := range c.entries.rules[orgID] {
-		if c.entries.precedes(r.place, at) && !admittedAt.Before(r.usableFrom) {
+		if c.entries.precedes(r.place, entry) && !admittedAt.Before(r.usableFrom) {
 			return &r.ApprovalRule
 		}
 	}
@@ -386,8 +392,8 @@ func sumUnsigned(payments []unsignedPayment, now time.Time) money.Amount {
 		if now.Sub(p.admittedAt) >= ruleDay {
 			continue
 		}
-		if more, err := sum.Add(p.amount); err == nil {
-			sum = more
+		if total, err := sum.Add(p.amount); err == nil {
+			sum = total
 		}
 	}
 	return sum

@@ -43,8 +43,9 @@ func newSignedEnv(t *testing.T) *signedEnv {
 	}
 	h.org = o.ID
 	token := mint.Mint{
-		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token, Symbol: "USDC",
-		Name: "USD Coin", Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1), Finality: "FINALIZED",
+		ID: 1, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: signertest.Token,
+		Symbol: "USDC", Name: "USD Coin", Decimals: 6, MinDeposit: money.Units(1), MinWithdraw: money.Units(1),
+		Finality: "FINALIZED",
 	}
 	if err := mint.Sync(t.Context(), db, []mint.Mint{token}); err != nil {
 		t.Fatal(err)
@@ -185,8 +186,8 @@ func (e *signedEnv) pay(id string, amount uint64, grant *signer.Grant) {
 		VALUES ($1, $2, 'ann', 1, 'ETHEREUM', $3, $4, '', 'PROCESSING', false, '{}', '{}', now())`,
 		id, e.org, amount, signertest.Stranger)
 	_, err := e.signer.AdmitIntent(e.t.Context(), signer.Intent{
-		ID: id, Purpose: signer.Payment, Chain: chain.Ethereum, From: signertest.Treasury(e.org), To: signertest.Stranger,
-		Contract: signertest.Token, Amount: money.Units(amount), CustomerID: "ann", MintID: 1,
+		ID: id, Purpose: signer.Payment, Chain: chain.Ethereum, From: signertest.Treasury(e.org),
+		To: signertest.Stranger, Contract: signertest.Token, Amount: money.Units(amount), CustomerID: "ann", MintID: 1,
 		IdempotencyKeyHash: signertest.KeyHash(id), Grant: grant,
 	})
 	if err != nil {
@@ -216,13 +217,15 @@ func (e *signedEnv) approve(id string, amount uint64, people ...*signertest.Pass
 	words := signer.PaymentWords{Terms: terms, Purpose: signer.Payment, CustomerID: "ann", Network: "31337"}
 	var approvals []signer.Approval
 	for _, p := range people {
-		signed := e.sign(p, func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) })
+		signed := e.sign(p, func(c signer.StatementContext) signer.Statement {
+			return signer.PaymentStatement(words, c)
+		})
 		approval := e.grants.MakeApproval(terms, 0, p.Person)
 		approval.Signature = &signed.Signature
 		approvals = append(approvals, approval)
 		actor := audit.User(p.Person[len("USER "):])
-		e.exec(`INSERT INTO withdrawal_approvals VALUES ($1, $2, 0, 'USER', $3, now(), '', '', $4)`, e.org, id, actor.ID,
-			signed.Signature)
+		e.exec(`INSERT INTO withdrawal_approvals VALUES ($1, $2, 0, 'USER', $3, now(), '', '', $4)`, e.org, id,
+			actor.ID, signed.Signature)
 		e.log(actor, "withdrawal.approval_added", "WITHDRAWAL", id, map[string]any{"round": 0, "signed": signed})
 	}
 	e.pay(id, amount, e.grants.MakeGrant(terms, money.Zero, 0, 2, approvals))
@@ -244,17 +247,19 @@ func (e *signedEnv) approveBatch() {
 			now(), 2, 'mac', now(), now())`, e.org, hash[:])
 	var consents []signer.Consent
 	for _, p := range e.people[:2] {
-		signed := e.sign(p, func(c signer.StatementContext) signer.Statement { return signer.BatchStatement(header, c) })
+		signed := e.sign(p, func(c signer.StatementContext) signer.Statement {
+			return signer.BatchStatement(header, c)
+		})
 		consents = append(consents, signer.Consent{KeyID: p.ID, SignatureHash: signed.Signature.Hash()})
 		actor := audit.User(p.Person[len("USER "):])
-		e.exec(`INSERT INTO payout_approvals VALUES ($1, 'bp_1', 'USER', $2, now(), $3, '', $4)`, e.org, actor.ID, hash[:],
-			signed.Signature)
+		e.exec(`INSERT INTO payout_approvals VALUES ($1, 'bp_1', 'USER', $2, now(), $3, '', $4)`, e.org, actor.ID,
+			hash[:], signed.Signature)
 		e.log(actor, "payout.approval_added", "BATCH_PAYOUT", "bp_1", map[string]any{"signed": signed})
 	}
 	id := signer.BatchWithdrawalID(e.org, "bp_1", 1)
 	e.exec(`
-		INSERT INTO withdrawals (withdrawal_id, org_id, product, batch_id, batch_row, mint_id, chain, amount, to_address,
-			request_digest, status, requires_approval, approval_reasons, decision, created_at)
+		INSERT INTO withdrawals (withdrawal_id, org_id, product, batch_id, batch_row, mint_id, chain, amount,
+			to_address, request_digest, status, requires_approval, approval_reasons, decision, created_at)
 		VALUES ($1, $2, 'BATCH_PAYOUT', 'bp_1', 1, 1, 'ETHEREUM', 900, $3, '', 'PROCESSING', false, '{}', '{}', now())`,
 		id, e.org, signertest.Stranger)
 	e.insertRecord(1, signer.Record{
@@ -310,6 +315,21 @@ func (e *signedEnv) forge(signed signer.SignedStatement) []string {
 	}
 }
 
+// replaceInJournal returns a statement that replaces a word in the copied records of a kind.
+func replaceInJournal(kind signer.RecordKind, before, after string) string {
+	start := fmt.Sprintf(`{"kind":"%s"`, kind)
+	return fmt.Sprintf(`UPDATE signer_journal
+		SET body = convert_to(replace(convert_from(body, 'UTF8'), '%s', '%s'), 'UTF8')
+		WHERE substr(body, 1, %d) = '%s'`, before, after, len(start), start)
+}
+
+// retireInJournal returns a statement that adds the end of a passkey to the copy of the journal.
+func (e *signedEnv) retireInJournal(seq int, keyID string, retiredAt time.Time) string {
+	return fmt.Sprintf(`INSERT INTO signer_journal SELECT max(journal_id), %d, '', '',
+		convert_to('{"kind":"RETIRE","at":"%s","retire":{"orgId":"%s","id":"%s"}}', 'UTF8'), now()
+		FROM signer_journal`, seq, signer.FormatTime(retiredAt), e.org, keyID)
+}
+
 // Rule SA-14.
 func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 	t.Parallel()
@@ -339,13 +359,15 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 	elsewhere.Signature.Assertion = e.people[0].Assert(t, elsewhere.Words.Challenge())
 	untouched := e.sign(e.people[0], words(nil))
 	untouched.Signature.Assertion.Signature[8] ^= 1
+	longAgo := time.Now().AddDate(0, -1, 0)
 	nthOfSigned := `(SELECT min(approver_id) FROM withdrawal_approvals)`
 	for _, c := range []struct {
 		check, name string
 		sql         []string
 	}{
 		{"I-40-approvers", "a passkey that no one enrolled", []string{
-			`INSERT INTO approver_keys SELECT (jsonb_populate_record(k, '{"key_id": "apk_lie", "credential_id": "\\x6c6965"}')).* FROM approver_keys k LIMIT 1`,
+			`INSERT INTO approver_keys SELECT (jsonb_populate_record(k,
+				'{"key_id": "apk_lie", "credential_id": "\\x6c6965"}')).* FROM approver_keys k LIMIT 1`,
 		}},
 		{"I-40-approvers", "a passkey removed", []string{`DELETE FROM approver_keys WHERE key_id = 'apk_cay_APPROVE'`}},
 		{"I-40-approvers", "a passkey retired by no one", []string{
@@ -356,7 +378,8 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 		}},
 		{"I-40-approvers", "a rule removed", []string{`DELETE FROM approval_rules`}},
 		{"I-40-approvers", "a record of a rule removed", []string{
-			`UPDATE approval_rules SET usable_from = NULL, loosens = NULL, consents = NULL, proof = NULL, journal_id = NULL, journal_seq = NULL`,
+			`UPDATE approval_rules SET usable_from = NULL, loosens = NULL, consents = NULL, proof = NULL,
+				journal_id = NULL, journal_seq = NULL`,
 		}},
 		{"I-91-keys", "another public key", []string{
 			`UPDATE approver_keys SET public_key = 'x' WHERE key_id = 'apk_ann_APPROVE'`,
@@ -373,7 +396,9 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 		{"I-91-keys", "usable earlier", []string{
 			`UPDATE approver_keys SET usable_from = usable_from - interval '1 day' WHERE key_id = 'apk_ann_APPROVE'`,
 		}},
-		{"I-91-keys", "another proof", []string{`UPDATE approver_keys SET proof = 'x' WHERE key_id = 'apk_ann_APPROVE'`}},
+		{"I-91-keys", "another proof", []string{
+			`UPDATE approver_keys SET proof = 'x' WHERE key_id = 'apk_ann_APPROVE'`,
+		}},
 		{"I-91-keys", "another organization", []string{
 			`UPDATE approver_keys SET org_id = 'org_eve' WHERE key_id = 'apk_ann_APPROVE'`,
 		}},
@@ -381,11 +406,10 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 			`UPDATE approver_keys SET journal_seq = journal_seq + 1 WHERE key_id = 'apk_ann_APPROVE'`,
 		}},
 		{"I-91-keys", "an end that the signer does not have", []string{
-			`UPDATE approver_keys SET retired_at = now(), retired_by = 'x', retired_seq = 3 WHERE key_id = 'apk_cay_APPROVE'`,
+			`UPDATE approver_keys SET retired_at = now(), retired_by = 'x', retired_seq = 3
+				WHERE key_id = 'apk_cay_APPROVE'`,
 		}},
-		{"I-91-keys", "a retired passkey that is back", []string{`
-			INSERT INTO signer_journal SELECT max(journal_id), 900, '', '', convert_to('{"kind":"RETIRE","at":"2026-01-01T00:00:00Z","retire":{"orgId":"` + e.org + `","id":"apk_cay_APPROVE"}}', 'UTF8'), now()
-			FROM signer_journal`}},
+		{"I-91-keys", "a retired passkey that is back", []string{e.retireInJournal(900, "apk_cay_APPROVE", longAgo)}},
 		{"I-91-keys", "an entry that is none", []string{
 			`UPDATE signer_journal SET body = '{"kind":"ENROL"' WHERE substr(body, 1, 15) = '{"kind":"ENROL"'`,
 		}},
@@ -400,12 +424,12 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 		}},
 		{"I-91-rules", "a signature replaced", []string{`UPDATE approval_rule_signatures
 			SET signature = jsonb_set(signature, '{notAfter}', '"2030-01-01T00:00:00Z"')`}},
-		{"I-91-proofs", "a passkey in the copy alone", []string{`
-			UPDATE signer_journal SET body = convert_to(replace(convert_from(body, 'UTF8'), 'usr_cay', 'usr_eve'), 'UTF8')
-			WHERE substr(body, 1, 15) = '{"kind":"ENROL"'`}},
-		{"I-91-proofs", "a rule in the copy alone", []string{`
-			UPDATE signer_journal SET body = convert_to(replace(convert_from(body, 'UTF8'), '"quorum":2', '"quorum":1'), 'UTF8')
-			WHERE substr(body, 1, 14) = '{"kind":"RULE"'`}},
+		{"I-91-proofs", "a passkey in the copy alone", []string{
+			replaceInJournal(signer.RecordEnrol, `usr_cay`, `usr_eve`),
+		}},
+		{"I-91-proofs", "a rule in the copy alone", []string{
+			replaceInJournal(signer.RecordRule, `"quorum":2`, `"quorum":1`),
+		}},
 		{"I-91", "a signature removed", []string{
 			`UPDATE withdrawal_approvals SET signature = NULL WHERE approver_id = ` + nthOfSigned,
 		}},
@@ -421,7 +445,9 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 		{"I-91", "a payment to another address", []string{
 			`UPDATE withdrawals SET to_address = '0xMallory' WHERE withdrawal_id = 'wd_signed'`,
 		}},
-		{"I-91", "a payment of more", []string{`UPDATE withdrawals SET amount = 701 WHERE withdrawal_id = 'wd_signed'`}},
+		{"I-91", "a payment of more", []string{
+			`UPDATE withdrawals SET amount = 701 WHERE withdrawal_id = 'wd_signed'`,
+		}},
 		{"I-91", "a payment for another customer", []string{
 			`UPDATE withdrawals SET customer_id = 'eve' WHERE withdrawal_id = 'wd_signed'`,
 		}},
@@ -448,18 +474,17 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 		{"I-91", "a signature of a batch removed", []string{
 			`UPDATE payout_approvals SET signature = NULL WHERE approver_id = 'usr_ann'`,
 		}},
-		{"I-91", "a payment without the people of the rule", []string{`
-			UPDATE signer_journal SET body = convert_to(replace(convert_from(body, 'UTF8'), '"amount":"400"', '"amount":"500"'), 'UTF8')
-			WHERE substr(body, 1, 15) = '{"kind":"ADMIT"'`}},
+		{"I-91", "a payment without the people of the rule", []string{
+			replaceInJournal(signer.RecordAdmit, `"amount":"400"`, `"amount":"500"`),
+		}},
 		{"I-91", "payments beyond the day without people", []string{`
-			INSERT INTO signer_journal SELECT journal_id, 800, '', '', convert_to(replace(convert_from(body, 'UTF8'), 'wd_small', 'wd_more'), 'UTF8'), now()
+			INSERT INTO signer_journal SELECT journal_id, 800, '', '',
+				convert_to(replace(convert_from(body, 'UTF8'), 'wd_small', 'wd_more'), 'UTF8'), now()
 			FROM signer_journal WHERE position('wd_small' IN convert_from(body, 'UTF8')) > 0`}},
-		{"I-91", "a passkey that was retired before", []string{`
-			INSERT INTO signer_journal SELECT max(journal_id), 0, '', '', convert_to('{"kind":"RETIRE","at":"2026-01-01T00:00:00Z","retire":{"orgId":"` + e.org + `","id":"apk_ann_APPROVE"}}', 'UTF8'), now()
-			FROM signer_journal`}},
-		{"I-91", "a person who counts twice", []string{`
-			UPDATE signer_journal SET body = convert_to(replace(convert_from(body, 'UTF8'), 'apk_ben_APPROVE', 'apk_ann_APPROVE'), 'UTF8')
-			WHERE substr(body, 1, 15) = '{"kind":"ADMIT"'`}},
+		{"I-91", "a passkey that was retired before", []string{e.retireInJournal(0, "apk_ann_APPROVE", longAgo)}},
+		{"I-91", "a person who counts twice", []string{
+			replaceInJournal(signer.RecordAdmit, `apk_ben_APPROVE`, `apk_ann_APPROVE`),
+		}},
 	} {
 		found := e.find(c.check, c.sql...)
 		if !slices.ContainsFunc(found, func(b Breach) bool { return b.Subject != "" && b.Detail != "" }) {
@@ -481,9 +506,7 @@ func TestWhatARestoreOrALateAnswerLeavesIsNoBreachOfSignedApprovals(t *testing.T
 			`DELETE FROM withdrawal_approvals`, `DELETE FROM payout_approvals`,
 			`UPDATE withdrawals SET restored_at = now()`,
 		},
-		"retired a moment ago": {fmt.Sprintf(`
-			INSERT INTO signer_journal SELECT max(journal_id), 900, '', '', convert_to('{"kind":"RETIRE","at":"%s","retire":{"orgId":"%s","id":"apk_ann_APPROVE"}}', 'UTF8'), now()
-			FROM signer_journal`, signer.FormatTime(time.Now()), e.org)},
+		"retired a moment ago": {e.retireInJournal(900, "apk_ann_APPROVE", time.Now())},
 	} {
 		if found := e.find("", sql...); len(found) > 0 {
 			t.Errorf("%s: got %+v, want no breach", name, found)

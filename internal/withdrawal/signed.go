@@ -263,9 +263,10 @@ func (s *Service) askToSign(ctx context.Context, tx pg.Tx, org string, w Withdra
 		return nil
 	}
 	amount := w.Amount.Decimal(w.Mint.Decimals) + " " + signer.EscapeText(w.Mint.Symbol)
-	text := fmt.Sprintf("Withdrawal %s of %s on %s to\n\n%s\n\nneeds signatures of people by your organization's rule.\n\n"+
-		"Approval fingerprint: %s\n\nThe page shows the same fingerprint. If it shows another one, do not sign, and tell "+
-		"the operator.", w.ID, amount, w.Mint.Chain, signer.EscapeText(string(w.ToAddress)), w.ApprovalFingerprint)
+	text := fmt.Sprintf("Withdrawal %s of %s on %s to\n\n%s\n\nneeds signatures of people by your organization's "+
+		"rule.\n\nApproval fingerprint: %s\n\nThe page shows the same fingerprint. If it shows another one, do not "+
+		"sign, and tell the operator.", w.ID, amount, w.Mint.Chain, signer.EscapeText(string(w.ToAddress)),
+		w.ApprovalFingerprint)
 	if s.ApprovalPage != nil {
 		text += "\n\n" + s.ApprovalPage(w.ID)
 	}

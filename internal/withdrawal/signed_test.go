@@ -390,7 +390,8 @@ func TestThePaymentNeedsThePeopleOfTheNewestRule(t *testing.T) {
 	}
 }
 
-// The withdrawal, the page, the mail and the signer's log have one fingerprint, and each payment another one. Rule SA-15.
+// The withdrawal, the page, the mail and the signer's log have one fingerprint, and each payment another one. Rule
+// SA-15.
 func TestTheFingerprintOfAPaymentIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	e := newSignedEnv(t)

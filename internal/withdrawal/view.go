@@ -198,8 +198,8 @@ func scanWithdrawal(row pgx.CollectableRow) (Withdrawal, error) {
 
 // fingerprint returns the fingerprint of the terms, before anything of the row is changed for display.
 func (w Withdrawal) fingerprint(orgID string, r storedWithdrawal, checkoutID *string, contentHash []byte) string {
-	r.id, r.owner, r.mintID, r.chain, r.amount, r.toAddress = w.ID, w.Owner, w.Mint.ID, w.Mint.Chain, w.Amount, w.ToAddress
-	r.feeMax = w.MaxNetworkFee
+	r.id, r.owner, r.mintID, r.chain = w.ID, w.Owner, w.Mint.ID, w.Mint.Chain
+	r.amount, r.toAddress, r.feeMax = w.Amount, w.ToAddress, w.MaxNetworkFee
 	if w.WhitelistedAddressID != nil {
 		r.listedID = *w.WhitelistedAddressID
 	}

@@ -254,8 +254,8 @@ func (f Findings) WriteTo(w io.Writer) (int64, error) {
 	}
 	switch {
 	case f.Signatures > 0 && f.NoKey:
-		fmt.Fprintf(&b, "  signed    %d signatures of approvals are valid, and the passkeys could be anyone's. Give --key.\n",
-			f.Signatures)
+		fmt.Fprintf(&b, "  signed    %d signatures of approvals are valid, and the passkeys could be anyone's. "+
+			"Give --key.\n", f.Signatures)
 	case f.Signatures > 0:
 		fmt.Fprintf(&b, "  signed    %d signatures of approvals are valid, with passkeys that the signer recorded\n",
 			f.Signatures)

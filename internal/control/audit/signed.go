@@ -10,7 +10,7 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// retirementSlack is how much earlier than a signature a retirement may be that the signature's transaction did not see.
+// retirementSlack is how much earlier than a signature a retirement may be that its transaction did not see.
 const retirementSlack = time.Minute
 
 // signedRows follows the signatures of approvals in an export. A row with one has the words and the passkey, so it is

@@ -154,7 +154,9 @@ func TestTheSignaturesOfAnExportAreVerifiedWithoutADatabase(t *testing.T) {
 	}
 	for name, rows := range map[string][]Line{
 		"a signature removed": first(nil)[1:],
-		"one person twice":    {l.approval(l.ann, "withdrawal.approval_added", nil), l.approval(l.ann, "withdrawal.approved", nil)},
+		"one person twice": {
+			l.approval(l.ann, "withdrawal.approval_added", nil), l.approval(l.ann, "withdrawal.approved", nil),
+		},
 		"a changed signature": first(func(s *signer.SignedStatement) { s.Signature.Assertion.Signature[9] ^= 1 }),
 		"other words":         first(func(s *signer.SignedStatement) { s.Words[1].Text = "7 units" }),
 		"a word added": first(func(s *signer.SignedStatement) {

@@ -254,7 +254,8 @@ func (t *scenario) checkBalances(
 func (s *cellRun) checkEverything(ctx context.Context) error {
 	var errs []error
 	options := []verify.Option{
-		verify.WithGrants(s.tools.GrantKey()), verify.WithApprovers(s.tools.AttestKey()), verify.WithQuotes(s.verifyQuote),
+		verify.WithGrants(s.tools.GrantKey()), verify.WithApprovers(s.tools.AttestKey()),
+		verify.WithQuotes(s.verifyQuote),
 	}
 	books, err := verify.RunChecks(ctx, s.tools.DB(), options...)
 	if err != nil {
