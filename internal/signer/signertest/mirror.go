@@ -66,3 +66,19 @@ func (m *Mirror) CheckSignature(
 	}
 	return nil
 }
+
+// LoadSigned returns a signature with its words, and with the passkey without the signer's proof.
+func (m *Mirror) LoadSigned(
+	_ context.Context, _ pg.Tx, _ string, signature signer.KeySignature,
+	statement func(signer.StatementContext) signer.Statement,
+) (*signer.SignedStatement, error) {
+	signed := &signer.SignedStatement{Signature: signature}
+	if k := m.Keys[signature.KeyID]; k != nil {
+		signed.Words = statement(m.Context(k.Person, signature.NotAfter))
+		signed.Passkey = signer.EnrolBody{Enrolment: k.Enrolment}
+	}
+	return signed, nil
+}
+
+// AskToSign sends no mail.
+func (m *Mirror) AskToSign(context.Context, pg.Tx, string, string, string, string) error { return nil }
