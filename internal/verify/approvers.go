@@ -78,7 +78,8 @@ func (p place) String() string { return fmt.Sprintf("entry %d of %s", p.seq, p.j
 
 // approverEntries are the records about passkeys and rules in the database's copy of the journals.
 type approverEntries struct {
-	enrolled map[string]enrolledKey // by the id of the enrolment
+	// enrolled has the records of a passkey by its id: a journal that continues a lost one has another.
+	enrolled map[string][]enrolledKey
 	retired  map[string]retiredKey
 	rules    map[string][]recordedRule // by organization, the newest version first
 	adopts   map[string]place          // the last entry that a journal took over from a lost one
@@ -105,7 +106,7 @@ type recordedRule struct {
 // loadApproverEntries reads the copy, and reports what cannot be read.
 func loadApproverEntries(ctx context.Context, tx pg.Tx) (e approverEntries, found []Breach, err error) {
 	e = approverEntries{
-		enrolled: map[string]enrolledKey{}, retired: map[string]retiredKey{}, rules: map[string][]recordedRule{},
+		enrolled: map[string][]enrolledKey{}, retired: map[string]retiredKey{}, rules: map[string][]recordedRule{},
 		adopts: map[string]place{},
 	}
 	rows, err := tx.Query(ctx, `
@@ -157,13 +158,26 @@ func (e approverEntries) add(entry place, body []byte) error {
 	}
 	switch {
 	case r.Enrol != nil:
-		e.enrolled[r.Enrol.ID] = enrolledKey{*r.Enrol, entry, usableFrom}
+		e.enrolled[r.Enrol.ID] = append(e.enrolled[r.Enrol.ID], enrolledKey{*r.Enrol, entry, usableFrom})
 	case r.Retire != nil:
-		e.retired[r.Retire.ID] = retiredKey{*r.Retire, entry, usableFrom}
+		if _, ok := e.retired[r.Retire.ID]; !ok { // a journal that continues a lost one repeats it
+			e.retired[r.Retire.ID] = retiredKey{*r.Retire, entry, usableFrom}
+		}
 	case r.Rule != nil:
 		e.rules[r.Rule.OrgID] = append(e.rules[r.Rule.OrgID], recordedRule{*r.Rule, entry, usableFrom})
 	}
 	return nil
+}
+
+// findEnrolled returns the first record of a passkey that matches, or its last one. There is none of a passkey that was
+// never enrolled.
+func (e approverEntries) findEnrolled(id string, matches func(enrolledKey) bool) (k enrolledKey, isEnrolled bool) {
+	for _, k = range e.enrolled[id] {
+		if matches(k) {
+			break
+		}
+	}
+	return k, len(e.enrolled[id]) > 0
 }
 
 // precedes reports whether the first entry was there when the second one was written: before it in its journal, or in
@@ -214,8 +228,8 @@ func checkApproverKeys(ctx context.Context, tx pg.Tx) (found []Breach, err error
 				OrgID: row.OrgID, Subject: "passkey " + row.ID, Detail: fmt.Sprintf(format, args...),
 			})
 		}
-		recorded, ok := entries.enrolled[row.ID]
-		if isRecorded && (!ok || recorded.place != entry || !isSameKey(recorded.EnrolBody, row)) {
+		isSame := func(k enrolledKey) bool { return k.place == entry && isSameKey(k.EnrolBody, row) }
+		if isRecorded && !slices.ContainsFunc(entries.enrolled[row.ID], isSame) {
 			add("differs from what the signer recorded in %v", entry)
 		}
 		retired, ok := entries.retired[row.ID]
@@ -329,12 +343,13 @@ func newApproverProofCheck(key ed25519.PublicKey) Check {
 				return nil, err
 			}
 			for _, id := range slices.Sorted(maps.Keys(entries.enrolled)) {
-				k := entries.enrolled[id]
-				if k.VerifyProof(key) != nil {
-					found = append(found, Breach{
-						OrgID: k.OrgID, Subject: "passkey " + id,
-						Detail: "was not recorded so by the signer: " + k.place.String(),
-					})
+				for _, k := range entries.enrolled[id] {
+					if k.VerifyProof(key) != nil {
+						found = append(found, Breach{
+							OrgID: k.OrgID, Subject: "passkey " + id,
+							Detail: "was not recorded so by the signer: " + k.place.String(),
+						})
+					}
 				}
 			}
 			for _, org := range slices.Sorted(maps.Keys(entries.rules)) {

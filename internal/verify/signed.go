@@ -83,7 +83,9 @@ func (c *signedPayments) verify(s storedSignature, subject string, build func(si
 		invalid("the audit log does not have it with its words")
 		return
 	}
-	enrolled, ok := c.entries.enrolled[s.signature.KeyID]
+	enrolled, ok := c.entries.findEnrolled(s.signature.KeyID, func(k enrolledKey) bool {
+		return isSameKey(k.EnrolBody, logged.Passkey)
+	})
 	switch {
 	case !ok:
 		invalid("passkey %.80q was never enrolled", s.signature.KeyID)
@@ -337,7 +339,9 @@ func (c *signedPayments) checkAdmission(entry place, r signer.Record, unsigned m
 	}
 	people := map[string]bool{}
 	for _, consent := range consents {
-		k, ok := c.entries.enrolled[consent.KeyID]
+		k, ok := c.entries.findEnrolled(consent.KeyID, func(k enrolledKey) bool {
+			return c.entries.precedes(k.place, entry) && !admittedAt.Before(k.usableFrom)
+		})
 		retired, isRetired := c.entries.retired[consent.KeyID]
 		switch {
 		case !ok || !c.entries.precedes(k.place, entry):

@@ -137,7 +137,7 @@ func (e *signedEnv) log(actor audit.Actor, action, kind, id string, detail any) 
 
 func (e *signedEnv) insertKey(p *signertest.Passkey) {
 	e.t.Helper()
-	k := e.entries().enrolled[p.ID]
+	k := e.entries().enrolled[p.ID][0]
 	e.exec(`
 		INSERT INTO approver_keys (key_id, org_id, person, email, key_right, credential_id, public_key, rp_id, origin,
 			possession, possession_until, created_at, usable_from, is_founded, proof, journal_id, journal_seq)
@@ -202,11 +202,13 @@ func (e *signedEnv) sign(
 ) signer.SignedStatement {
 	e.t.Helper()
 	signature := p.Sign(e.t, e.signer.Installation, time.Now().Add(time.Hour), statement)
+	anyRecord := func(enrolledKey) bool { return true }
+	enrolled, _ := e.entries().findEnrolled(p.ID, anyRecord)
 	return signer.SignedStatement{
 		Words: statement(signer.StatementContext{
 			Installation: e.signer.Installation, Approver: p.Person, NotAfter: signature.NotAfter,
 		}),
-		Signature: signature, Passkey: e.entries().enrolled[p.ID].EnrolBody,
+		Signature: signature, Passkey: enrolled.EnrolBody,
 	}
 }
 
@@ -511,5 +513,39 @@ func TestWhatARestoreOrALateAnswerLeavesIsNoBreachOfSignedApprovals(t *testing.T
 		if found := e.find("", sql...); len(found) > 0 {
 			t.Errorf("%s: got %+v, want no breach", name, found)
 		}
+	}
+}
+
+// A journal that continues a lost one records a passkey again, with another cooling-off. What was signed and admitted
+// before is judged by the first record, and the row of the passkey may be of either one.
+func TestAPasskeyHasARecordInEachJournal(t *testing.T) {
+	t.Parallel()
+	e := approverEntries{
+		enrolled: map[string][]enrolledKey{}, retired: map[string]retiredKey{}, rules: map[string][]recordedRule{},
+		adopts: map[string]place{},
+	}
+	enrol := func(usableFrom string) []byte {
+		body, err := json.Marshal(signer.Record{
+			Kind:  signer.RecordEnrol,
+			Enrol: &signer.EnrolBody{Enrolment: signer.Enrolment{ID: "apk_1"}, UsableFrom: usableFrom},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	for journal, usableFrom := range map[string]string{"jrn_1": "2026-11-01T00:00:00Z", "jrn_2": "2026-11-09T00:00:00Z"} {
+		if err := e.add(place{journal, 3}, enrol(usableFrom)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, journal := range []string{"jrn_1", "jrn_2"} {
+		k, isEnrolled := e.findEnrolled("apk_1", func(k enrolledKey) bool { return k.place.journal == journal })
+		if !isEnrolled || k.place.journal != journal {
+			t.Errorf("got %v %v, want the record of %s", k.place, isEnrolled, journal)
+		}
+	}
+	if _, isEnrolled := e.findEnrolled("apk_2", func(enrolledKey) bool { return true }); isEnrolled {
+		t.Error("a passkey without a record is enrolled")
 	}
 }
