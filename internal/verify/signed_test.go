@@ -534,7 +534,9 @@ func TestAPasskeyHasARecordInEachJournal(t *testing.T) {
 		}
 		return body
 	}
-	for journal, usableFrom := range map[string]string{"jrn_1": "2026-11-01T00:00:00Z", "jrn_2": "2026-11-09T00:00:00Z"} {
+	for journal, usableFrom := range map[string]string{
+		"jrn_1": "2026-11-01T00:00:00Z", "jrn_2": "2026-11-09T00:00:00Z",
+	} {
 		if err := e.add(place{journal, 3}, enrol(usableFrom)); err != nil {
 			t.Fatal(err)
 		}
