@@ -346,8 +346,15 @@ func (s *Service) SignReturn(
 		if err != nil || isRepeated {
 			return s.loadObject(ctx, tx, d, &object, err)
 		}
+		if unlocked.status != Flagged {
+			return newNoRequest(d) // it came back meanwhile, and what the network asks for was not read
+		}
 		return s.signReturn(ctx, tx, d, requestID, actor, signature, feeKept, payerID, &object)
 	})
+	if pg.ViolatesConstraint(err, "deposit_resolutions_void_first") {
+		// Another decision was refused meanwhile, and its grant has to be voided first.
+		return Deposit{}, newNoRequest(unlocked)
+	}
 	if err != nil {
 		return Deposit{}, s.mapConflict(ctx, depositID, actor, decisionRejected, &object, err)
 	}

@@ -526,7 +526,7 @@ func (d *dashboard) loadApprover(r *pages.Request) (templ.Component, error) {
 	}
 	if len(usable) == 0 {
 		view.WhyNotRetire = "Who retires a passkey needs an own one that counts already. " +
-			"The operator can retire it as well."
+			"Ask a colleague who has one."
 		return approverDetail(view), nil
 	}
 	view.Retire = newView(retireActName, "Sign and retire this passkey permanently",
