@@ -76,13 +76,16 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("entry %d of %s", p.seq, p.journal) }
 
-// approverEntries are the records about passkeys and rules in the database's copy of the journals.
+// precedes reports whether the entry comes before another one of its journal. A journal that continues a lost one
+// repeats all its entries, so an entry is judged by what its own journal says.
+func (p place) precedes(later place) bool { return p.journal == later.journal && p.seq < later.seq }
+
+// approverEntries are the records about passkeys and rules in the database's copy of the journals. A journal that
+// continues a lost one repeats those of the lost one.
 type approverEntries struct {
-	// enrolled has the records of a passkey by its id: a journal that continues a lost one has another.
-	enrolled map[string][]enrolledKey
-	retired  map[string]retiredKey
+	enrolled map[string][]enrolledKey  // by the id of the passkey
+	retired  map[string][]retiredKey   // by the id of the passkey
 	rules    map[string][]recordedRule // by organization, the newest version first
-	adopts   map[string]place          // the last entry that a journal took over from a lost one
 }
 
 type enrolledKey struct {
@@ -106,13 +109,12 @@ type recordedRule struct {
 // loadApproverEntries reads the copy, and reports what cannot be read.
 func loadApproverEntries(ctx context.Context, tx pg.Tx) (e approverEntries, found []Breach, err error) {
 	e = approverEntries{
-		enrolled: map[string][]enrolledKey{}, retired: map[string]retiredKey{}, rules: map[string][]recordedRule{},
-		adopts: map[string]place{},
+		enrolled: map[string][]enrolledKey{}, retired: map[string][]retiredKey{}, rules: map[string][]recordedRule{},
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT journal_id, seq, body FROM signer_journal
 		WHERE substr(body, 1, 15) = '{"kind":"ENROL"' OR substr(body, 1, 16) = '{"kind":"RETIRE"'
-			OR substr(body, 1, 14) = '{"kind":"RULE"' OR substr(body, 1, 17) = '{"kind":"GENESIS"'
+			OR substr(body, 1, 14) = '{"kind":"RULE"'
 		ORDER BY journal_id, seq`)
 	if err != nil {
 		return e, nil, err
@@ -146,9 +148,6 @@ func (e approverEntries) add(entry place, body []byte) error {
 		moment = r.Rule.UsableFrom
 	case r.Retire != nil:
 		moment = r.RecordedAt
-	case r.Adopts != nil:
-		e.adopts[entry.journal] = place{r.Adopts.JournalID, r.Adopts.Seq}
-		return nil
 	default:
 		return nil
 	}
@@ -160,9 +159,7 @@ func (e approverEntries) add(entry place, body []byte) error {
 	case r.Enrol != nil:
 		e.enrolled[r.Enrol.ID] = append(e.enrolled[r.Enrol.ID], enrolledKey{*r.Enrol, entry, usableFrom})
 	case r.Retire != nil:
-		if _, ok := e.retired[r.Retire.ID]; !ok { // a journal that continues a lost one repeats it
-			e.retired[r.Retire.ID] = retiredKey{*r.Retire, entry, usableFrom}
-		}
+		e.retired[r.Retire.ID] = append(e.retired[r.Retire.ID], retiredKey{*r.Retire, entry, usableFrom})
 	case r.Rule != nil:
 		e.rules[r.Rule.OrgID] = append(e.rules[r.Rule.OrgID], recordedRule{*r.Rule, entry, usableFrom})
 	}
@@ -178,22 +175,6 @@ func (e approverEntries) findEnrolled(id string, matches func(enrolledKey) bool)
 		}
 	}
 	return k, len(e.enrolled[id]) > 0
-}
-
-// precedes reports whether the first entry was there when the second one was written: before it in its journal, or in
-// one that its journal continues.
-func (e approverEntries) precedes(first, second place) bool {
-	for range len(e.adopts) + 1 {
-		if first.journal == second.journal {
-			return first.seq < second.seq
-		}
-		adopted, ok := e.adopts[second.journal]
-		if !ok {
-			return false
-		}
-		second = place{adopted.journal, adopted.seq + 1}
-	}
-	return false
 }
 
 // checkApproverKeys compares every passkey with the copy of the signer's journal. The signer's own proof is checked
@@ -232,13 +213,16 @@ func checkApproverKeys(ctx context.Context, tx pg.Tx) (found []Breach, err error
 		if isRecorded && !slices.ContainsFunc(entries.enrolled[row.ID], isSame) {
 			add("differs from what the signer recorded in %v", entry)
 		}
-		retired, ok := entries.retired[row.ID]
-		switch {
-		case ok && retired.OrgID != row.OrgID:
-			add("was retired for %s in %v", retired.OrgID, retired.place)
-		case ok && !isRetired && !isRefused && tx.Now.Sub(retired.retiredAt) > retirementLate:
-			add("counts here, and the signer has retired it in %v", retired.place)
-		case isRetired && retiredSeq > 0 && (!ok || retired.place.seq != uint64(retiredSeq)):
+		for _, retired := range entries.retired[row.ID] {
+			switch {
+			case retired.OrgID != row.OrgID:
+				add("was retired for %s in %v", retired.OrgID, retired.place)
+			case !isRetired && !isRefused && tx.Now.Sub(retired.retiredAt) > retirementLate:
+				add("counts here, and the signer has retired it in %v", retired.place)
+			}
+		}
+		isNoted := func(k retiredKey) bool { return k.place.seq == uint64(retiredSeq) }
+		if isRetired && retiredSeq > 0 && !slices.ContainsFunc(entries.retired[row.ID], isNoted) {
 			add("is retired, and entry %d of the signer's journal is not that", retiredSeq)
 		}
 		return nil

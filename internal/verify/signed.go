@@ -340,18 +340,19 @@ func (c *signedPayments) checkAdmission(entry place, r signer.Record, unsigned m
 	people := map[string]bool{}
 	for _, consent := range consents {
 		k, ok := c.entries.findEnrolled(consent.KeyID, func(k enrolledKey) bool {
-			return c.entries.precedes(k.place, entry) && !admittedAt.Before(k.usableFrom)
+			return k.place.precedes(entry) && !admittedAt.Before(k.usableFrom)
 		})
-		retired, isRetired := c.entries.retired[consent.KeyID]
+		ended := c.entries.retired[consent.KeyID]
+		n := slices.IndexFunc(ended, func(k retiredKey) bool { return k.place.precedes(entry) })
 		switch {
-		case !ok || !c.entries.precedes(k.place, entry):
+		case !ok || !k.place.precedes(entry):
 			c.add(orgID, subject, "was admitted in %v with passkey %.80q, which was not enrolled then", entry,
 				consent.KeyID)
 		case k.OrgID != orgID || k.Right != signer.RightApprove || admittedAt.Before(k.usableFrom):
 			c.add(orgID, subject, "was admitted in %v with passkey %s, which may not approve it", entry, k.ID)
-		case isRetired && c.entries.precedes(retired.place, entry):
+		case n >= 0:
 			c.add(orgID, subject, "was admitted in %v with passkey %s, which was retired in %v", entry, k.ID,
-				retired.place)
+				ended[n].place)
 		default:
 			people[k.EmailHash] = true
 			c.checkStored(entry, intent, consent)
@@ -382,7 +383,7 @@ func (c *signedPayments) checkStored(entry place, intent signer.Intent, consent 
 // findRule returns the rule that held when an entry was written, or nil.
 func (c *signedPayments) findRule(orgID string, entry place, admittedAt time.Time) *signer.ApprovalRule {
 	for _, r := range c.entries.rules[orgID] {
-		if c.entries.precedes(r.place, entry) && !admittedAt.Before(r.usableFrom) {
+		if r.place.precedes(entry) && !admittedAt.Before(r.usableFrom) {
 			return &r.ApprovalRule
 		}
 	}

@@ -332,6 +332,11 @@ func (e *signedEnv) retireInJournal(seq int, keyID string, retiredAt time.Time) 
 		FROM signer_journal`, seq, signer.FormatTime(retiredAt), e.org, keyID)
 }
 
+// continueJournal is a statement that adds the journal which continues the copied one: it repeats all its entries, and
+// one that was lost moves the others up.
+const continueJournal = `INSERT INTO signer_journal
+	SELECT 'jrn_zz', row_number() OVER (ORDER BY seq), prev, hash, body, now() FROM signer_journal`
+
 // Rule SA-14.
 func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 	t.Parallel()
@@ -499,7 +504,8 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 }
 
 // A restored database lacks approvals that came after its backup, and the signer may retire a passkey before the
-// service has noticed. Neither stops all payments. Rule SA-14.
+// service has noticed. A journal that continues a lost one repeats payments from before the end of a passkey. None of
+// this stops all payments. Rule SA-14.
 func TestWhatARestoreOrALateAnswerLeavesIsNoBreachOfSignedApprovals(t *testing.T) {
 	t.Parallel()
 	e := newSignedEnv(t)
@@ -509,6 +515,7 @@ func TestWhatARestoreOrALateAnswerLeavesIsNoBreachOfSignedApprovals(t *testing.T
 			`UPDATE withdrawals SET restored_at = now()`,
 		},
 		"retired a moment ago": {e.retireInJournal(900, "apk_ann_APPROVE", time.Now())},
+		"retired, and the journal continued": {e.retireInJournal(900, "apk_ann_APPROVE", time.Now()), continueJournal},
 	} {
 		if found := e.find("", sql...); len(found) > 0 {
 			t.Errorf("%s: got %+v, want no breach", name, found)
@@ -521,8 +528,7 @@ func TestWhatARestoreOrALateAnswerLeavesIsNoBreachOfSignedApprovals(t *testing.T
 func TestAPasskeyHasARecordInEachJournal(t *testing.T) {
 	t.Parallel()
 	e := approverEntries{
-		enrolled: map[string][]enrolledKey{}, retired: map[string]retiredKey{}, rules: map[string][]recordedRule{},
-		adopts: map[string]place{},
+		enrolled: map[string][]enrolledKey{}, retired: map[string][]retiredKey{}, rules: map[string][]recordedRule{},
 	}
 	enrol := func(usableFrom string) []byte {
 		body, err := json.Marshal(signer.Record{

@@ -157,6 +157,15 @@ func TestWhatIsNoPassFails(t *testing.T) {
 			output a - WARNING: DATA RACE
 			output a - exit status 66
 			fail a - 0.1`, "DATA RACE"},
+		"a race whose report stands with a test that passes": {`
+			run a TestOne
+			run a TestTwo
+			output a TestTwo WARNING: DATA RACE
+			pass a TestTwo 1
+			output a TestOne     testing.go:1712: race detected during execution of test
+			fail a TestOne 1
+			output a - FAIL
+			fail a - 1`, "DATA RACE"},
 		"a stream that ends early": {"start a\nrun a TestOne\npass a TestOne 0", "a: has not ended"},
 		"a test that ends in no way": {
 			"run a TestOne\npass a - 0.1", "TestOne: has not ended, and its package passed",

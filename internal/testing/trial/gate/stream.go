@@ -161,6 +161,10 @@ func (r *record) addTestEvent(p *packageState, e event) {
 		}
 		t.outcome, t.seconds = e.Action, e.Elapsed
 		if e.Action == "pass" {
+			// The race detector speaks while any test runs: its report may stand with one that passes.
+			if slices.ContainsFunc(t.output, isRaceReport) {
+				p.output = append(p.output, t.output...)
+			}
 			t.output = nil
 		}
 	default:
@@ -223,6 +227,9 @@ func (p *packageState) failureOutput() []string {
 	}
 	return append(output, p.output...)
 }
+
+// isRaceReport reports whether a line begins a report of the race detector.
+func isRaceReport(text string) bool { return strings.HasPrefix(text, "WARNING: DATA RACE") }
 
 // isProgress reports whether a line only says that a test begins, waits or goes on.
 func isProgress(text string) bool {
