@@ -34,7 +34,7 @@ func (h *testEnv) newOperator(email string) operator {
 	h.Helper()
 	o := operator{actor: audit.Operator(id.New("opr", h.now))}
 	h.exec(`INSERT INTO operators (operator_id, email, name, roles, created_at)
-		VALUES ($1, $2, $2, '{SECURITY}', now())`, o.actor.ID, email+"@example.com")
+		VALUES ($1, $2, $2, '{OPERATOR}', now())`, o.actor.ID, email+"@example.com")
 	o.approve = h.operatorPasskey(o.actor, email, signer.RightApprove)
 	o.enrol = h.operatorPasskey(o.actor, email, signer.RightEnrol)
 	for _, p := range []*signertest.Passkey{o.approve, o.enrol} {
