@@ -514,7 +514,7 @@ func TestWhatARestoreOrALateAnswerLeavesIsNoBreachOfSignedApprovals(t *testing.T
 			`DELETE FROM withdrawal_approvals`, `DELETE FROM payout_approvals`,
 			`UPDATE withdrawals SET restored_at = now()`,
 		},
-		"retired a moment ago": {e.retireInJournal(900, "apk_ann_APPROVE", time.Now())},
+		"retired a moment ago":               {e.retireInJournal(900, "apk_ann_APPROVE", time.Now())},
 		"retired, and the journal continued": {e.retireInJournal(900, "apk_ann_APPROVE", time.Now()), continueJournal},
 	} {
 		if found := e.find("", sql...); len(found) > 0 {
