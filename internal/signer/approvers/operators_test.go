@@ -1,6 +1,7 @@
 package approvers_test
 
 import (
+	"encoding/hex"
 	"testing"
 	"time"
 
@@ -97,5 +98,49 @@ func TestAnOperatorsPasskeyCoolsOffAnewAfterARecovery(t *testing.T) {
 	env.AdoptedAt = noon.Add(-24*time.Hour + time.Second)
 	if env.redirect(t, ann, ben) == nil || env.endorse(t, ann, ben) == nil {
 		t.Error("passkeys of a journal that was adopted less than a day ago signed")
+	}
+}
+
+// Rules SA-13 and SA-17: what operators sign is verified with their own passkeys alone, and what people of an
+// organization sign with theirs.
+func TestAStatementIsVerifiedWithThePasskeysOfItsSigners(t *testing.T) {
+	t.Parallel()
+	operator, _, _ := newOperators(t, signer.RightApprove)
+	enroller, _, _ := newOperators(t, signer.RightEnrol)
+	person, _, _ := newPasskeys(t, signer.RightApprove)
+	env := newBook(t)
+	redirect := func(c signer.StatementContext) signer.Statement {
+		return signer.RedirectStatement(signer.PaymentWords{Terms: signer.Terms{OrgID: testOrg}}, c)
+	}
+	endorse := func(c signer.StatementContext) signer.Statement {
+		return signer.EndorseStatement(signer.Endorsement{OrgID: testOrg}, c)
+	}
+	pay := func(c signer.StatementContext) signer.Statement {
+		return signer.PaymentStatement(signer.PaymentWords{Terms: signer.Terms{OrgID: testOrg}}, c)
+	}
+	for name, c := range map[string]struct {
+		words   func(signer.StatementContext) signer.Statement
+		passkey *signertest.Passkey
+		isValid bool
+	}{
+		"a redirect by an operator":   {redirect, operator, true},
+		"an address by an operator":   {endorse, operator, true},
+		"a redirect by a person":      {redirect, person, false},
+		"an address by a person":      {endorse, person, false},
+		"a redirect by who may enrol": {redirect, enroller, false},
+		"a payment by an operator":    {pay, operator, false},
+		"a payment by a person":       {pay, person, true},
+	} {
+		signature := env.sign(t, c.passkey, c.words)
+		signed := signer.SignedStatement{
+			Words: c.words(signer.StatementContext{
+				Installation: hex.EncodeToString(env.AttestKey.PublicKey()), Approver: c.passkey.Person,
+				NotAfter: signature.NotAfter,
+			}),
+			Signature: signature, Passkey: signer.EnrolBody{Enrolment: c.passkey.Enrolment},
+		}
+		if err := signed.VerifySignature(); (err == nil) != c.isValid {
+			t.Errorf("%s: got %v, want it valid: %v", name, err, c.isValid)
+		}
 	}
 }
