@@ -36,10 +36,10 @@ func newSignedPaymentCheck(key ed25519.PublicKey) Check {
 			}
 			c := signedPayments{
 				key: key, entries: entries, stored: map[string][]signer.Consent{},
-				withdrawals: map[string]paidWithdrawal{},
+				withdrawals: map[string]paidWithdrawal{}, others: map[string]bool{},
 			}
 			for _, check := range []func(context.Context, pg.Tx) error{
-				c.checkWithdrawals, c.checkBatches, c.checkAdmissions,
+				c.checkWithdrawals, c.checkBatches, c.checkReturns, c.checkSwaps, c.checkAdmissions,
 			} {
 				if err := check(ctx, tx); err != nil {
 					return nil, err
@@ -54,8 +54,9 @@ func newSignedPaymentCheck(key ed25519.PublicKey) Check {
 type signedPayments struct {
 	key         ed25519.PublicKey
 	entries     approverEntries
-	stored      map[string][]signer.Consent // what identifies the stored signatures, by withdrawal or batch
+	stored      map[string][]signer.Consent // what identifies the stored signatures, by withdrawal, batch, swap or return
 	withdrawals map[string]paidWithdrawal   // those that were admitted
+	others      map[string]bool             // swaps and returns that were let go, and whether a restore made them
 	found       []Breach
 }
 
@@ -65,7 +66,7 @@ func (c *signedPayments) add(orgID, subject, format string, args ...any) {
 
 // storedSignature is a signature in an approval, with what the audit log says about it.
 type storedSignature struct {
-	orgID, id, person string // id is of the withdrawal or the batch
+	orgID, id, person string // id is of the withdrawal, the batch, the swap or the return
 	approvedAt        time.Time
 	signature         signer.KeySignature
 	logged            []byte // a signer.SignedStatement, or nothing
@@ -153,7 +154,9 @@ func findSignedWords(id, condition string) string {
 			SELECT l.detail -> 'signed' AS signed FROM audit_log l
 			WHERE l.resource_id = ` + id + ` AND l.org_id = a.org_id
 				AND (l.actor_kind, l.actor_id) = (a.approver_kind, a.approver_id) AND ` + condition + `
-			ORDER BY l.audit_id DESC LIMIT 1) l ON true`
+			-- A person who signed again has an entry for each signature.
+			ORDER BY l.detail #>> '{signed,signature,notAfter}' = a.signature ->> 'notAfter' DESC NULLS LAST,
+				l.audit_id DESC LIMIT 1) l ON true`
 }
 
 // checkWithdrawals verifies the stored signatures of withdrawals. A person signs a row of a batch that was held over
@@ -240,6 +243,67 @@ func (c *signedPayments) checkBatches(ctx context.Context, tx pg.Tx) error {
 	return err
 }
 
+// checkReturns verifies the stored signatures of returns of flagged deposits. The audit log has them with the deposits.
+func (c *signedPayments) checkReturns(ctx context.Context, tx pg.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT a.org_id, a.request_id, a.approver_kind || ' ' || a.approver_id, a.at, a.signature, l.signed, m.chain,
+			m.mint_id, m.contract, m.decimals, q.to_address, q.sent, q.asked_by_kind || ' ' || q.asked_by
+		FROM return_signatures a JOIN return_requests q ON q.request_id = a.request_id
+			JOIN deposits d ON d.deposit_id = q.deposit_id JOIN mints m ON m.mint_id = d.mint_id
+			`+findSignedWords("q.deposit_id", `l.action = 'deposit.return_signed'
+				AND l.detail ->> 'resolution' = a.request_id`)+`
+		ORDER BY a.request_id, a.approver_kind, a.approver_id, a.not_after`)
+	if err != nil {
+		return err
+	}
+	var s storedSignature
+	var p signer.PaymentWords
+	var decimals int
+	_, err = pgx.ForEachRow(rows, []any{
+		&s.orgID, &s.id, &s.person, &s.approvedAt, &s.signature, &s.logged, &p.Chain, &p.MintID, &p.Contract, &decimals,
+		&p.To, &p.Amount, &p.MadeBy,
+	}, func() error {
+		p.OrgID, p.WithdrawalID, p.Purpose = s.orgID, s.id, signer.Return
+		c.verify(s, "return "+s.id, func(words signer.Statement) signer.Statement {
+			payment := p
+			payment.Network, payment.Token = words.Find("networkId"), findToken(words, decimals)
+			return signer.PaymentStatement(payment, newContext(words, s.person))
+		})
+		s.signature, s.logged = signer.KeySignature{}, nil
+		return nil
+	})
+	return err
+}
+
+// checkSwaps verifies the stored signatures of swaps of organizations.
+func (c *signedPayments) checkSwaps(ctx context.Context, tx pg.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT a.org_id, a.swap_id, a.approver_kind || ' ' || a.approver_id, a.at, a.signature, l.signed, s.product,
+			s.from_mint_id, s.to_mint_id, s.amount_in, s.min_out, s.payout_max, s.whitelisted_address_id,
+			s.payout_address, s.payout_until
+		FROM swap_approvals a JOIN swaps s ON s.swap_id = a.swap_id
+			`+findSignedWords("a.swap_id", `l.action IN ('swap.approval_added', 'swap.approved')`)+`
+		WHERE a.signature IS NOT NULL ORDER BY a.swap_id, a.approver_kind, a.approver_id, a.nth`)
+	if err != nil {
+		return err
+	}
+	var s storedSignature
+	var p signer.SwapPayout
+	var payableUntil time.Time
+	_, err = pgx.ForEachRow(rows, []any{
+		&s.orgID, &s.id, &s.person, &s.approvedAt, &s.signature, &s.logged, &p.Product, &p.FromMintID, &p.ToMintID,
+		&p.AmountIn, &p.MinOut, &p.MaxOut, &p.WhitelistedID, &p.To, &payableUntil,
+	}, func() error {
+		p.OrgID, p.SwapID, p.NotAfter = s.orgID, s.id, signer.FormatMicros(payableUntil)
+		c.verify(s, "swap "+s.id, func(words signer.Statement) signer.Statement {
+			return signer.SwapStatement(p, newContext(words, s.person))
+		})
+		s.signature, s.logged = signer.KeySignature{}, nil
+		return nil
+	})
+	return err
+}
+
 // paidWithdrawal is a withdrawal that the signer admitted.
 type paidWithdrawal struct {
 	batchID    string // "" for one that is no row of a batch
@@ -318,6 +382,25 @@ func (c *signedPayments) loadWithdrawals(ctx context.Context, tx pg.Tx) error {
 		c.withdrawals[id] = w
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	rows, err = tx.Query(ctx, `
+		SELECT s.swap_id, num_nonnulls(s.imported_at, s.adopted_at) > 0 FROM swaps s
+		WHERE s.org_id = ANY ($1) AND s.kind = 'ORGANIZATION'
+		UNION ALL
+		SELECT r.resolution_id, (r.decided_by_kind, r.decided_by) = ('OPERATOR', 'restore')
+			OR coalesce(q.status = 'RESTORED', false)
+		FROM deposit_resolutions r LEFT JOIN return_requests q ON q.request_id = r.resolution_id
+		WHERE r.org_id = ANY ($1)`, orgs)
+	if err != nil {
+		return err
+	}
+	var isRestored bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &isRestored}, func() error {
+		c.others[id] = isRestored
+		return nil
+	})
 	return err
 }
 
@@ -366,13 +449,28 @@ func (c *signedPayments) checkAdmission(entry place, r signer.Record, unsigned m
 
 // checkStored reports a signature of an admitted payment that its approvals do not have.
 func (c *signedPayments) checkStored(entry place, intent signer.Intent, consent signer.Consent) {
-	w, ok := c.withdrawals[intent.ID]
-	if !ok || w.isRestored || intent.Purpose != signer.Payment || intent.SwapPayout() != nil {
-		return // an approval of a swap or of a return is stored elsewhere
-	}
 	id := intent.ID
-	if w.batchID != "" {
-		id = w.batchID
+	switch payout := intent.SwapPayout(); {
+	case intent.Purpose == signer.Return:
+		if isRestored, ok := c.others[id]; !ok || isRestored {
+			return
+		}
+	case intent.Purpose != signer.Payment:
+		return // its approvals are stored nowhere yet
+	default:
+		w, ok := c.withdrawals[id]
+		if !ok || w.isRestored {
+			return
+		}
+		if w.batchID != "" {
+			id = w.batchID
+		}
+		if payout != nil {
+			if isRestored, ok := c.others[payout.SwapID]; !ok || isRestored {
+				return
+			}
+			id = payout.SwapID
+		}
 	}
 	if !slices.Contains(c.stored[id], consent) {
 		c.add(intent.From.OrgID, "payment "+intent.ID,

@@ -34,6 +34,26 @@ type signedDetail struct {
 	ToAddress   string                  `json:"toAddress"`
 	Amount      string                  `json:"amount"`
 	ContentHash string                  `json:"contentHash"`
+	// Of the signature of a return: the return, and how many people have signed it of those who have to.
+	Resolution          string `json:"resolution"`
+	Approvals, Required any
+}
+
+// returnSigned is the action of a signature of a return, whose rows are about its deposit.
+const returnSigned = "deposit.return_signed"
+
+// subject returns the id of what the signature is about.
+func (d signedDetail) subject(l Line) string {
+	if l.Action == returnSigned {
+		return d.Resolution
+	}
+	return l.ResourceID
+}
+
+// isLast reports whether a row lets its payment go.
+func (d signedDetail) isLast(l Line) bool {
+	return strings.HasSuffix(l.Action, ".approved") ||
+		l.Action == returnSigned && fmt.Sprint(d.Approvals) == fmt.Sprint(d.Required)
 }
 
 // follow returns why the signatures up to a row are not those that its payment needs, or "".
@@ -65,7 +85,7 @@ func (s *signedRows) check(l Line, recordedAt time.Time) string {
 		}
 		return "" // the detail of another act has members of these names
 	}
-	subject := fmt.Sprintf("%s %d", l.ResourceID, d.Round)
+	subject := fmt.Sprintf("%s %d", d.subject(l), d.Round)
 	if d.Signed != nil {
 		s.count++
 		if err := s.verify(l, d, recordedAt); err != nil {
@@ -76,7 +96,7 @@ func (s *signedRows) check(l Line, recordedAt time.Time) string {
 		}
 		s.people[subject][d.Signed.Passkey.EmailHash] = true
 	}
-	if !strings.HasSuffix(l.Action, ".approved") {
+	if !d.isLast(l) {
 		return ""
 	}
 	signed := len(s.people[subject])
@@ -88,7 +108,8 @@ func (s *signedRows) check(l Line, recordedAt time.Time) string {
 }
 
 func isApproval(l Line) bool {
-	return strings.HasSuffix(l.Action, ".approved") || strings.HasSuffix(l.Action, ".approval_added")
+	return strings.HasSuffix(l.Action, ".approved") || strings.HasSuffix(l.Action, ".approval_added") ||
+		l.Action == returnSigned
 }
 
 func (s *signedRows) verify(l Line, d signedDetail, recordedAt time.Time) error {
@@ -120,7 +141,7 @@ func (s *signedRows) verify(l Line, d signedDetail, recordedAt time.Time) error 
 		return fmt.Errorf("it ended at %s", signed.Signature.NotAfter)
 	case isRetired && recordedAt.Sub(retiredAt) > retirementSlack:
 		return fmt.Errorf("its passkey was retired at %s", formatTime(retiredAt))
-	case !isOfRow && (words.Find("id") != l.ResourceID || differs(words, "to", d.ToAddress) ||
+	case !isOfRow && (words.Find("id") != d.subject(l) || differs(words, "to", d.ToAddress) ||
 		differs(words, "units", d.Amount) || differs(words, "contentHash", d.ContentHash)):
 		return fmt.Errorf("its words are of another payment: %s of %s to %s", words.Find("id"), words.Find("amount"),
 			words.Find("to"))
