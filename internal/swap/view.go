@@ -69,7 +69,8 @@ func scanSwapAt(row pgx.CollectableRow, now time.Time) (w Swap, err error) {
 		w.PayBy, w.ExpiresAt = *payBy, *expiresAt
 	}
 	for n, name := range approvers {
-		if end := signatureEnds[n]; w.Status == AwaitingApproval && end != nil && !now.Add(signatureMargin).Before(*end) {
+		end := signatureEnds[n]
+		if w.Status == AwaitingApproval && end != nil && !now.Add(signatureMargin).Before(*end) {
 			w.ToSignAgain = append(w.ToSignAgain, parseApprover(name))
 			continue
 		}

@@ -36,7 +36,7 @@ func newSignedPaymentCheck(key ed25519.PublicKey) Check {
 			}
 			c := signedPayments{
 				key: key, entries: entries, stored: map[string][]signer.Consent{},
-				withdrawals: map[string]paidWithdrawal{}, others: map[string]bool{},
+				withdrawals: map[string]paidWithdrawal{}, letGo: map[string]bool{},
 			}
 			for _, check := range []func(context.Context, pg.Tx) error{
 				c.checkWithdrawals, c.checkBatches, c.checkReturns, c.checkSwaps, c.checkAdmissions,
@@ -54,9 +54,9 @@ func newSignedPaymentCheck(key ed25519.PublicKey) Check {
 type signedPayments struct {
 	key         ed25519.PublicKey
 	entries     approverEntries
-	stored      map[string][]signer.Consent // what identifies the stored signatures, by withdrawal, batch, swap or return
+	stored      map[string][]signer.Consent // what identifies stored signatures, by what they approve
 	withdrawals map[string]paidWithdrawal   // those that were admitted
-	others      map[string]bool             // swaps and returns that were let go, and whether a restore made them
+	letGo       map[string]bool             // swaps and returns that were let go, and whether a restore made them
 	found       []Breach
 }
 
@@ -398,7 +398,7 @@ func (c *signedPayments) loadWithdrawals(ctx context.Context, tx pg.Tx) error {
 	}
 	var isRestored bool
 	_, err = pgx.ForEachRow(rows, []any{&id, &isRestored}, func() error {
-		c.others[id] = isRestored
+		c.letGo[id] = isRestored
 		return nil
 	})
 	return err
@@ -452,7 +452,7 @@ func (c *signedPayments) checkStored(entry place, intent signer.Intent, consent 
 	id := intent.ID
 	switch payout := intent.SwapPayout(); {
 	case intent.Purpose == signer.Return:
-		if isRestored, ok := c.others[id]; !ok || isRestored {
+		if isRestored, ok := c.letGo[id]; !ok || isRestored {
 			return
 		}
 	case intent.Purpose != signer.Payment:
@@ -466,7 +466,7 @@ func (c *signedPayments) checkStored(entry place, intent signer.Intent, consent 
 			id = w.batchID
 		}
 		if payout != nil {
-			if isRestored, ok := c.others[payout.SwapID]; !ok || isRestored {
+			if isRestored, ok := c.letGo[payout.SwapID]; !ok || isRestored {
 				return
 			}
 			id = payout.SwapID

@@ -280,7 +280,8 @@ func (e *signedEnv) approveBatch() {
 // insertSigned makes ann and ben sign, stores each signature with sql, and returns what the signer would record.
 // The arguments of sql are the organization, the person and the signature.
 func (e *signedEnv) insertSigned(
-	sql string, statement func(signer.StatementContext) signer.Statement, action, kind, id string, detail map[string]any,
+	sql string, statement func(signer.StatementContext) signer.Statement, action, kind, id string,
+	detail map[string]any,
 ) (consents []signer.Consent) {
 	e.t.Helper()
 	for _, p := range e.people[:2] {
@@ -300,10 +301,10 @@ func (e *signedEnv) insertSigned(
 func (e *signedEnv) approveReturn() {
 	e.t.Helper()
 	e.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount,
-			address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status, chain_status,
-			created_at, credited_at)
-		VALUES ('dep_1', $1, 'we_1', 'CUSTOMER_DEPOSIT', 'ann', 1, 'ETHEREUM', $2, 800, '0xours', $3, 'tx_1', 'TOKEN', '',
-			0, 1, 'h1', 1, 'CREDITED', 'FINALIZED', now(), now())`, e.org, signertest.Token, signertest.Stranger)
+			address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status,
+			chain_status, created_at, credited_at)
+		VALUES ('dep_1', $1, 'we_1', 'CUSTOMER_DEPOSIT', 'ann', 1, 'ETHEREUM', $2, 800, '0xours', $3, 'tx_1', 'TOKEN',
+			'', 0, 1, 'h1', 1, 'CREDITED', 'FINALIZED', now(), now())`, e.org, signertest.Token, signertest.Stranger)
 	e.exec(`INSERT INTO return_requests (request_id, org_id, deposit_id, status, to_address, sent, fee_kept, asked_at,
 			asked_by_kind, asked_by, ended_at, ended_by_kind, ended_by)
 		VALUES ('res_1', $1, 'dep_1', 'SIGNED', $2, 800, 0, now(), 'USER', 'usr_cay', now(), 'USER', 'usr_ben')`,
@@ -341,23 +342,24 @@ func (e *signedEnv) approveSwap() {
 	}
 	e.exec(`INSERT INTO swaps (swap_id, org_id, idempotency_key, key_hash, request_digest, from_mint_id, to_mint_id,
 			from_chain, to_chain, amount_in, estimated_out, min_out, delivery_wallet_id, refund_wallet_id, fee_bps,
-			fee_amount, status, created_at, updated_at, kind, product, whitelisted_address_id, payout_address, payout_max,
-			payout_until, slippage_bps, approvals_required, request_mac, requester_kind, requester_id)
-		VALUES ('os_1', $1, 'os_1', encode(sha256('os_1'), 'hex'), '', 2, 1, 'ETHEREUM', 'ETHEREUM', 900, 700, 600, 'we_dl',
-			'we_rf', 0, 0, 'AWAITING_APPROVAL', now(), now(), 'ORGANIZATION', 'CUSTODIAL', 'wla_1', $2, 1000, $3, 100, 2,
-			'mac', 'USER', 'usr_cay')`, e.org, signertest.Stranger, until)
+			fee_amount, status, created_at, updated_at, kind, product, whitelisted_address_id, payout_address,
+			payout_max, payout_until, slippage_bps, approvals_required, request_mac, requester_kind, requester_id)
+		VALUES ('os_1', $1, 'os_1', encode(sha256('os_1'), 'hex'), '', 2, 1, 'ETHEREUM', 'ETHEREUM', 900, 700, 600,
+			'we_dl', 'we_rf', 0, 0, 'AWAITING_APPROVAL', now(), now(), 'ORGANIZATION', 'CUSTODIAL', 'wla_1', $2, 1000,
+			$3, 100, 2, 'mac', 'USER', 'usr_cay')`, e.org, signertest.Stranger, until)
 	consents := e.insertSigned(`INSERT INTO swap_approvals VALUES ($1, 'os_1', 'USER', $2, now(), '', '', $3)`,
 		func(c signer.StatementContext) signer.Statement { return signer.SwapStatement(payout, c) },
 		"swap.approval_added", "SWAP", "os_1", nil)
 	e.exec(`INSERT INTO withdrawals (withdrawal_id, org_id, product, mint_id, chain, amount, to_address, request_digest,
 			status, requires_approval, approval_reasons, decision, created_at, whitelisted_address_id)
-		VALUES ('wd_swap', $1, 'CUSTODIAL', 1, 'ETHEREUM', 700, $2, '', 'PROCESSING', false, '{}', '{}', now(), 'wla_1')`,
+		VALUES ('wd_swap', $1, 'CUSTODIAL', 1, 'ETHEREUM', 700, $2, '', 'PROCESSING', false, '{}', '{}', now(),
+			'wla_1')`,
 		e.org, signertest.Stranger)
 	e.insertRecord(3, signer.Record{
 		Kind: signer.RecordAdmit, RecordedAt: signer.FormatTime(time.Now()), Admit: &signer.Intent{
 			ID: "wd_swap", Purpose: signer.Payment, Chain: chain.Ethereum, From: signertest.Treasury(e.org),
-			To: signertest.Stranger, Contract: signertest.Token, Amount: money.Units(700), Product: "CUSTODIAL", MintID: 1,
-			WhitelistedID: "wla_1", Grant: &signer.Grant{Consents: consents, Payout: &payout},
+			To: signertest.Stranger, Contract: signertest.Token, Amount: money.Units(700), Product: "CUSTODIAL",
+			MintID: 1, WhitelistedID: "wla_1", Grant: &signer.Grant{Consents: consents, Payout: &payout},
 		},
 	})
 }
@@ -428,8 +430,8 @@ func (e *signedEnv) signAgain() []string {
 		map[string]any{"round": 0, "signed": signed})
 	return []string{
 		`UPDATE withdrawal_approvals SET nth = 1 WHERE approver_id = 'usr_ann'`,
-		fmt.Sprintf(`INSERT INTO withdrawal_approvals SELECT org_id, withdrawal_id, round, approver_kind, approver_id, at,
-			digest, mac, '%s', 0 FROM withdrawal_approvals WHERE approver_id = 'usr_ann'`, first),
+		fmt.Sprintf(`INSERT INTO withdrawal_approvals SELECT org_id, withdrawal_id, round, approver_kind, approver_id,
+			at, digest, mac, '%s', 0 FROM withdrawal_approvals WHERE approver_id = 'usr_ann'`, first),
 	}
 }
 

@@ -417,32 +417,33 @@ func (s *Service) proposeRecorded(ctx context.Context, refused Proposal) (againI
 				return err
 			}
 		}
-		again := refused
-		again.ID = id.New(proposalPrefix, tx.Now)
-		encoded, err := json.Marshal(again.Rule)
+		proposal := refused
+		proposal.ID = id.New(proposalPrefix, tx.Now)
+		encoded, err := json.Marshal(proposal.Rule)
 		if err != nil {
 			return fmt.Errorf("write a rule of %s: %w", orgID, err)
 		}
 		_, err = tx.Exec(ctx, `
 			INSERT INTO approval_rules (proposal_id, org_id, version, rule, proposed_by, proposed_at)
 			VALUES ($1, $2, $3, $4, $5, $6)`,
-			again.ID, orgID, again.Rule.Version, encoded, again.ProposedBy, again.ProposedAt)
+			proposal.ID, orgID, proposal.Rule.Version, encoded, proposal.ProposedBy, proposal.ProposedAt)
 		if err != nil {
 			return fmt.Errorf("write the rule %s again: %w", refused.ID, err)
 		}
 		_, err = tx.Exec(ctx, `
 			INSERT INTO approval_rule_signatures (org_id, proposal_id, by_key_id, not_after, signature, at)
-			SELECT org_id, $2, by_key_id, not_after, signature, at FROM approval_rule_signatures WHERE proposal_id = $1`,
-			refused.ID, again.ID)
+			SELECT org_id, $2, by_key_id, not_after, signature, at FROM approval_rule_signatures
+			WHERE proposal_id = $1`,
+			refused.ID, proposal.ID)
 		if err != nil {
 			return fmt.Errorf("write the signatures of rule %s again: %w", refused.ID, err)
 		}
-		_, err = tx.Exec(ctx, `UPDATE approval_rules SET asked_at = $2 WHERE proposal_id = $1`, again.ID, tx.Now)
+		_, err = tx.Exec(ctx, `UPDATE approval_rules SET asked_at = $2 WHERE proposal_id = $1`, proposal.ID, tx.Now)
 		if err != nil {
 			return fmt.Errorf("write the rule %s again: %w", refused.ID, err)
 		}
-		againID = again.ID
-		return audit.Record(ctx, tx, again.auditEntry(actor, "approval_rule.proposed", map[string]any{
+		againID = proposal.ID
+		return audit.Record(ctx, tx, proposal.auditEntry(actor, "approval_rule.proposed", map[string]any{
 			"recorded": refused.ID,
 		}))
 	})

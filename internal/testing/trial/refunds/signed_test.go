@@ -82,8 +82,8 @@ func TestARefundUnderARuleIsPaidWithTwoSignatures(t *testing.T) {
 			if n == 1 && mirror.IsCareless {
 				signature.Assertion.Signature[9] ^= 1
 			}
-			_, err := e.Withdrawals.ApproveSigned(e.ctx, e.org, big.WithdrawalID, audit.User(fmt.Sprintf("usr_%d", n+1)),
-				review.Digest, &signature)
+			person := audit.User(fmt.Sprintf("usr_%d", n+1))
+			_, err := e.Withdrawals.ApproveSigned(e.ctx, e.org, big.WithdrawalID, person, review.Digest, &signature)
 			e.must(err)
 		}
 	}
