@@ -8,6 +8,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/signer/signertest"
 )
 
 // Each page says to a person with one passkey alone that a second one is needed, and to everyone with a passkey what
@@ -56,4 +57,40 @@ func TestEachPageSaysThatAPasskeyIsAloneAndWhatCoolsOff(t *testing.T) {
 	wantNotices("a rule that loosens", identity.Owner, ruleCools, `href="/dashboard/approvers"`)
 	h.pass(25 * time.Hour)
 	wantNotices("it holds", identity.Owner)
+}
+
+// The page of a withdrawal says to a person whose signature is about to end that it counts no more, and takes another
+// one. Rules SA-7 and PAGE-110.
+func TestThePageAsksAPersonWhoseSignatureEndsToSignAgain(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	var approve, enrol []*signertest.Passkey
+	for _, role := range []identity.Role{identity.Owner, identity.Approver} {
+		approve = append(approve, h.addPasskey(h.one, role, signer.RightApprove))
+		enrol = append(enrol, h.addPasskey(h.one, role, signer.RightEnrol))
+	}
+	for _, p := range append(approve, enrol...) {
+		h.foundByHost(p)
+	}
+	h.pass(25 * time.Hour)
+	h.setRule(h.one, signer.ApprovalRule{Quorum: 2}, enrol...)
+	h.fund(h.one, "alice", usdc, 50_000_000_000)
+	w := h.request(h.one, "alice", usdc, "12500000000")
+	path, token := Prefix+"/approvals/withdrawals/"+w.ID, h.signIn(h.one, identity.Approver)
+	review, err := h.withdrawals.LoadReview(t.Context(), h.one.id, w.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statement := func(c signer.StatementContext) signer.Statement { return review.Statement(c.Approver, c.NotAfter) }
+	signature := approve[1].Sign(t, h.approvers.Installation(), h.now().Add(10*time.Minute), statement)
+	person := h.one.people[identity.Approver].Actor()
+	if _, err := h.withdrawals.ApproveSigned(t.Context(), h.one.id, w.ID, person, "", &signature); err != nil {
+		t.Fatal(err)
+	}
+	body := h.get(token, path).want(t, http.StatusOK, "You approved it", "1 of 2").body
+	if strings.Contains(body, signAgainText) || strings.Contains(body, path+"/"+signAct) {
+		t.Error("the page asks for another signature while the first one counts")
+	}
+	h.pass(9 * time.Minute)
+	h.get(token, path).want(t, http.StatusOK, signAgainText, "0 of 2", path+"/"+signAct)
 }
