@@ -85,8 +85,8 @@ type Config struct {
 	// passkeys are made.
 	Origin, RelyingParty string
 	Group                string // of the menu
-	// Reads opens the pages, and Signs is what those do who make passkeys and sign.
-	Reads, Signs identity.Action
+	// Reads opens the pages, Makes the one that makes passkeys, and Signs is what those do who make passkeys and sign.
+	Reads, Makes, Signs identity.Action
 	// OrgID returns the organization whose passkeys and rule the pages show.
 	OrgID func(*pages.Request) string
 	// Read runs a read that sees this organization.

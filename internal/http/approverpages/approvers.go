@@ -37,7 +37,7 @@ func (p *Pages) listPage() pages.Page {
 // newPage makes a passkey and has it sign its own enrolment.
 func (p *Pages) newPage() pages.Page {
 	return pages.Page{
-		Path: NewPath, Title: "A passkey for approvals", Action: p.conf.Signs,
+		Path: NewPath, Title: "A passkey for approvals", Action: p.conf.Makes,
 		Load: p.loadNewApprover,
 		Acts: []pages.Act{
 			{
@@ -226,14 +226,18 @@ func (p *Pages) loadNewApprover(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view := newApproverView{ListPath: r.Path("approvers"), Form: r.Form}
-	if p.conf.Approvers == nil {
+	switch {
+	case p.conf.Approvers == nil:
 		view.Off = p.conf.Words.Off
+	case !r.IsAllowed(p.conf.Signs):
+		view.Off = "Your role shows this page and makes no passkey."
 	}
 	for _, right := range []signer.Right{signer.RightApprove, signer.RightEnrol} {
 		kind := ui.MakeSignerView{
 			Path: r.Path("approvers", "new", makeSignerAct), RPID: p.conf.RelyingParty,
 			RPName: "Coffer", Person: p.conf.Person(r).Name, Display: p.conf.Words.RightText(right),
-			Hidden: []ui.Hidden{{Name: "right", Value: string(right)}}, Button: "Make a passkey: " + p.conf.Words.RightText(right),
+			Hidden: []ui.Hidden{{Name: "right", Value: string(right)}},
+			Button: "Make a passkey: " + p.conf.Words.RightText(right),
 		}
 		for _, k := range state.keys {
 			if k.Person == p.personName(r) && k.Right == right && k.RetiredAt == nil && k.Refusal == "" {

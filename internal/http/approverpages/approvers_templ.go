@@ -527,7 +527,7 @@ func newApproverForm(view newApproverView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if view.Off != "" {
-			templ_7745c5c3_Err = ui.Empty("No passkeys of approvers here", view.Off).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.Empty("No passkey is made here", view.Off).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -128,7 +128,8 @@ func (p *Pages) newPendingRule(
 	r *pages.Request, proposal approver.Proposal, keys []approver.Key, mints mint.Catalogue,
 ) *pendingRuleView {
 	view := &pendingRuleView{
-		ID: proposal.ID, Title: "Version " + strconv.Itoa(proposal.Rule.Version) + " is proposed", Rule: p.ruleTexts(&proposal.Rule, mints),
+		ID: proposal.ID, Title: "Version " + strconv.Itoa(proposal.Rule.Version) + " is proposed",
+		Rule: p.ruleTexts(&proposal.Rule, mints),
 	}
 	switch {
 	case proposal.UsableFrom != nil:

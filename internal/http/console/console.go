@@ -18,6 +18,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/billing"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -67,6 +68,8 @@ type Config struct {
 	DepositSwaps *depositswap.Service
 	Rescreens    *deposit.Rescreener
 	Whitelist    *whitelist.Service
+	// Approvers keeps the passkeys with which operators sign; nil: this installation has none.
+	Approvers *approver.Service
 	FourEyes     changerequest.Rule
 	// Worker returns the dispatch worker of a chain, or nil for a chain that does not run here.
 	Worker func(chain.Name) *dispatch.Worker
@@ -129,7 +132,7 @@ func (c *console) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
 		Name: "Coffer console", Prefix: Prefix,
 		Groups: []string{"", moneyGroup, networkGroup, controlGroup, systemGroup},
-		Pages: withAlerts([]pages.Page{
+		Pages: withAlerts(append([]pages.Page{
 			c.nowPage(),
 			c.organizationsPage(), c.organizationPage(), c.settingPage(), c.addressesPage(),
 			c.flaggedPage(), c.depositPage(),
@@ -142,7 +145,7 @@ func (c *console) surface() pages.Surface {
 			c.reservesPage(), c.walletsPage(),
 			c.freezesPage(), c.freezePage(), c.changesPage(), c.changePage(),
 			c.jobsPage(), c.webhooksPage(), c.screeningPage(), c.checkerPage(), c.signerPage(), c.auditPage(),
-		}),
+		}, c.approvers().List()...)),
 	}, c.conf.SignIn)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/testing/trial/pagematrix"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
@@ -92,6 +93,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			"changeRequestId": changeID, "withdrawalId": withdrawalID, "orderId": orderID, "walletId": treasuryID,
 			"swapId": swapID, "provider": "ONE_CLICK", "depositSwapId": depositSwapID,
 			"invoiceId": invoice.ID, "creditNoteId": creditNote.ID,
+			"approverKeyId": h.addPasskey(h.bob, signer.RightApprove).ID,
 		},
 		OwnValues: map[string]map[string]string{"/swap-arrivals/{depositId}": {"depositId": strayID}},
 		Queries: map[string]string{

@@ -39,7 +39,7 @@ func (d *dashboard) approvers() *approverpages.Pages {
 	conf := approverpages.Config{
 		DB: d.conf.DB, Approvers: d.conf.Approvers, Origin: d.conf.Origin.String(),
 		RelyingParty: d.conf.relyingParty(), Group: "Organization", Reads: identity.ReadOrganization,
-		Signs: identity.DecideWithdrawal, Words: approverWords, ElsewhereURL: d.signingURL, Log: d.conf.Log,
+		Makes: identity.DecideWithdrawal, Signs: identity.DecideWithdrawal, Words: approverWords, ElsewhereURL: d.signingURL, Log: d.conf.Log,
 		OrgID: func(r *pages.Request) string { return r.Session.OrgID },
 		Read: func(r *pages.Request, work func(ctx context.Context, tx pg.Tx) error) error {
 			return d.conf.DB.ReadOrg(r.Context(), r.Session.OrgID, work)

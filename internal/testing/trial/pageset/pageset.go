@@ -244,7 +244,7 @@ func (s *Set) buildConsole(ctx context.Context, prices price.Source, log *slog.L
 		DB: s.conf.DB, SignIn: people, Chains: s.service.Chains, Withdrawals: s.service.Withdrawals,
 		Deposits: s.service.Deposits, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
 		Billing:   s.service.Billing,
-		Rescreens: s.service.NewRescreener(), Whitelist: s.service.Whitelist,
+		Rescreens: s.service.NewRescreener(), Whitelist: s.service.Whitelist, Approvers: s.service.Approvers,
 		Worker: s.service.DispatchWorker, Prices: prices,
 		PriceAge:        func(int) time.Duration { return time.Hour },
 		AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
