@@ -207,6 +207,7 @@ CREATE TABLE whitelist_signatures (
     org_id                 text NOT NULL, -- of the address
     whitelisted_address_id text COLLATE "C" NOT NULL,
     by_key_id              text COLLATE "C" NOT NULL,
+    signed_by              text NOT NULL, -- the operator, as approvals name a person
     not_after              timestamptz NOT NULL,
     signature              jsonb NOT NULL,
     at                     timestamptz NOT NULL,
@@ -216,7 +217,7 @@ CREATE TABLE whitelist_signatures (
         REFERENCES whitelisted_addresses (org_id, whitelisted_address_id),
     CONSTRAINT whitelist_signatures_by FOREIGN KEY (by_org_id, by_key_id) REFERENCES approver_keys (org_id, key_id),
     CONSTRAINT whitelist_signatures_signature CHECK (jsonb_typeof(signature) = 'object' AND signature ? 'keyId'),
-    CONSTRAINT whitelist_signatures_ahead CHECK (not_after > at)
+    CONSTRAINT whitelist_signatures_ahead CHECK (not_after > at AND signed_by <> '')
 );
 SELECT coffer_tenant('whitelist_signatures', NULL, 'SELECT, INSERT');
 CREATE TRIGGER whitelist_signatures_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON whitelist_signatures
