@@ -8,6 +8,7 @@ package approverpages
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"time"
@@ -137,6 +138,12 @@ func (w Words) RightText(right signer.Right) string {
 	}
 	return ""
 }
+
+// RuleText says that a rule asks for a number of people.
+func (w Words) RuleText(people int) string { return fmt.Sprintf(w.Rule, CountSigners(people)) }
+
+// AskText says how many people the rule asks for.
+func (w Words) AskText(people int) string { return fmt.Sprintf(w.Asks, CountSigners(people)) }
 
 // SignatureFields are the fields of a signature, which the script fills in, behind others.
 func SignatureFields(first ...pages.Field) []pages.Field {

@@ -309,8 +309,7 @@ func (p *Pages) ruleTexts(rule *signer.ApprovalRule, mints mint.Catalogue) []str
 	if rule == nil || rule.Quorum == 0 {
 		return []string{p.conf.Words.NoRule}
 	}
-	texts := []string{fmt.Sprintf("Version %d. ", rule.Version) +
-		fmt.Sprintf(p.conf.Words.Rule, CountSigners(rule.Quorum))}
+	texts := []string{fmt.Sprintf("Version %d. ", rule.Version) + p.conf.Words.RuleText(rule.Quorum)}
 	if p.conf.Assets == nil {
 		return texts
 	}

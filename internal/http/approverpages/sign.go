@@ -2,7 +2,6 @@ package approverpages
 
 import (
 	"encoding/base64"
-	"fmt"
 	"net/url"
 
 	"github.com/cofferpay/coffer/internal/control/approver"
@@ -53,7 +52,7 @@ func (p *Pages) NewSignerView(r *pages.Request, people int, form ui.SignView) (*
 		return nil, err
 	}
 	view := &SignerView{
-		SignView: form, EnrolPath: p.enrolPath(r), AskText: fmt.Sprintf(p.conf.Words.Asks, CountSigners(people)),
+		SignView: form, EnrolPath: p.enrolPath(r), AskText: p.conf.Words.AskText(people),
 		PayText: p.conf.Words.Pays,
 	}
 	if view.Elsewhere = p.newElsewhere(r); view.Elsewhere != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/approver"
+	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -236,4 +237,139 @@ func TestAnAuditorReadsTheOperatorsPasskeys(t *testing.T) {
 	if n := h.count(`SELECT count(*) FROM approver_keys`); n != 0 {
 		t.Errorf("got %d passkeys, want none", n)
 	}
+}
+
+// wantFlagged checks the state of a deposit, and how many orders there are.
+func (h *testEnv) wantFlagged(id string, status deposit.Status, orders int) {
+	h.t.Helper()
+	got := h.count(`SELECT count(*) FROM deposits WHERE deposit_id = $1 AND status = $2`, id, status)
+	if n := h.count(`SELECT count(*) FROM dispatch_orders`); got != 1 || n != orders {
+		h.t.Errorf("got %d deposits that are %s and %d orders, want one and %d", got, status, n, orders)
+	}
+}
+
+// Where the operators have a rule, one asks for a redirect and another one signs its words on the page of the deposit.
+// Until then nothing leaves, and the redirect is listed with who has signed. Rules SA-17, PAGE-117 and PAGE-123.
+func TestASecondOperatorSignsARedirect(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	bob := h.browse(h.bob)
+	enroller := h.addPasskey(h.ann, signer.RightEnrol)
+	h.enrol(bob, signer.RightApprove)
+	h.found(bob)
+	h.pass(25 * time.Hour)
+	h.refreshSudo()
+	h.setRule(1, enroller)
+	id := h.flag()
+	ann, eve := h.signInAs(h.ann), h.signInAs(h.eve)
+	path := Prefix + "/flagged/" + id
+	h.get(ann, path).want(t, http.StatusOK, "Ask for the redirect of", "asks for the signatures of one person")
+	ask := []string{"toAddress", elsewhere, "reason", "LAW_ENFORCEMENT", "reference", "case 77", "note", ""}
+	h.post(ann, path+"/redirect", append(ask, "code", rightCode)...).want(t, http.StatusSeeOther)
+	h.post(ann, path+"/redirect", append(ask, "code", rightCode+"1")...).want(t, http.StatusSeeOther)
+	h.wantFlagged(id, deposit.Flagged, 0)
+	h.get(ann, path).want(t, http.StatusOK, "A redirect waits for signatures", "You asked for this redirect", "0 of 1")
+	h.get(eve, path).want(t, http.StatusOK, "Your role shows this redirect and does not sign it.")
+	h.get(eve, Prefix+"/signatures").want(t, http.StatusOK, "need the signatures of one person", "no one yet", path)
+	got := h.post(ann, path+"/approve", "note", "", "code", rightCode+"2")
+	if got.status != http.StatusConflict || !strings.Contains(got.body, "waits for signatures") {
+		t.Errorf("an approval meanwhile: got %d, want it refused until the redirect is taken back", got.status)
+	}
+
+	// One character of the address is changed on the screen before the touch.
+	bob.OpenURL(h.base()+path, looks["light"])
+	wantText(t, bob, "Sign and redirect this deposit", "Ann Operator", "case 77")
+	browser.Evaluate[bool](bob, `((group) => {
+		group.textContent = group.textContent.slice(0, -1) + (group.textContent.endsWith('0') ? '1' : '0');
+	})(document.querySelector('form[action$=sign] [data-word=to] b')), true`)
+	bob.Click("form[action$=sign] button[type=submit]")
+	wantText(t, bob, "it is of other words")
+	h.wantFlagged(id, deposit.Flagged, 0)
+
+	bob.OpenURL(h.base()+path, looks["phone-dark"])
+	if problems := bob.ListAccessibilityProblems(); len(problems) > 0 {
+		t.Errorf("got %q, want an accessible page", problems)
+	}
+	bob.Click("form[action$=sign] button[type=submit]")
+	wantText(t, bob, "Being redirected", "Ann Operator")
+	h.wantFlagged(id, deposit.Redirecting, 1)
+	h.get(eve, Prefix+"/signatures").want(t, http.StatusOK, "No redirect waits")
+}
+
+// A redirect that waits is taken back, and a form without a signature changes nothing. An operator without a passkey
+// reads why. Rule PAGE-117.
+func TestARedirectThatWaitsIsTakenBack(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	enroller := h.addPasskey(h.ann, signer.RightEnrol)
+	h.addPasskey(h.ann, signer.RightApprove)
+	h.pass(25 * time.Hour)
+	h.refreshSudo()
+	h.setRule(1, enroller)
+	id := h.flag()
+	ann, bob, eve := h.signInAs(h.ann), h.signInAs(h.bob), h.signInAs(h.eve)
+	path := Prefix + "/flagged/" + id
+	h.post(ann, path+"/redirect", "toAddress", elsewhere, "reason", "COMPLIANCE_HOLD", "reference", "case 78", "note",
+		hostile, "code", rightCode).want(t, http.StatusSeeOther)
+	review, err := h.deposits.LoadRedirect(t.Context(), id)
+	if err != nil || review.Request == nil {
+		t.Fatalf("got %v, %v, want a redirect that waits", review.Request, err)
+	}
+	h.get(bob, path).want(t, http.StatusOK, "You have no passkey for “Approve as an operator”",
+		Prefix+"/approvers/new")
+	got := h.post(bob, path+"/sign", "redirect", review.Request.ID, "keyId", "apk_1", "notAfter", "", "credentialId", "",
+		"authenticatorData", "", "clientDataJSON", "", "signature", "")
+	if got.status < 400 || !strings.Contains(got.body, "without the signature of a passkey") {
+		t.Errorf("a form without a signature: got %d, want it refused", got.status)
+	}
+	h.post(eve, path+"/withdraw", "redirect", review.Request.ID, "code", rightCode+"e").want(t, http.StatusForbidden)
+	h.post(bob, path+"/withdraw", "redirect", review.Request.ID, "code", rightCode+"b").want(t, http.StatusSeeOther)
+	h.post(bob, path+"/withdraw", "redirect", review.Request.ID, "code", rightCode+"c").want(t, http.StatusSeeOther)
+	h.get(ann, path).want(t, http.StatusOK, "Ask for the redirect of")
+	h.wantFlagged(id, deposit.Flagged, 0)
+}
+
+// Where the operators have a rule, an address of a whitelist waits for signatures of its words, and is endorsed with the
+// last one. Rules SA-18 and PAGE-124.
+func TestOperatorsSignAnAddressOfAWhitelist(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	bob := h.browse(h.bob)
+	enroller := h.addPasskey(h.ann, signer.RightEnrol)
+	h.enrol(bob, signer.RightApprove)
+	h.found(bob)
+	h.pass(25 * time.Hour)
+	h.refreshSudo()
+	h.setRule(1, enroller)
+	ann, eve := h.signInAs(h.ann), h.signInAs(h.eve)
+	list := Prefix + "/organizations/" + h.orgID + "/addresses"
+	change := h.post(ann, list+"/add", "chain", "ETHEREUM", "address", elsewhere, "label", "Bank <b>").location(t)
+	h.post(h.signInAs(h.bob), change+"/approve").want(t, http.StatusSeeOther)
+	var id string
+	err := h.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
+		return tx.QueryRow(ctx, `SELECT whitelisted_address_id FROM whitelisted_addresses`).Scan(&id)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := list + "/" + id
+	h.get(ann, list).want(t, http.StatusOK, "Waits for signatures", path)
+	h.get(eve, Prefix+"/signatures").want(t, http.StatusOK, "no one yet", path)
+	h.get(eve, path).want(t, http.StatusOK, "Your role shows this address and does not sign it.", "0 of 1")
+	h.get(ann, path).want(t, http.StatusOK, "You have no passkey for")
+	h.get(ann, Prefix+"/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/addresses/"+id).want(t, http.StatusNotFound)
+
+	bob.OpenURL(h.base()+path, looks["light"])
+	wantText(t, bob, "Sign this address", "Bank <b>")
+	browser.Evaluate[bool](bob,
+		"(document.querySelector('form[action$=sign] [data-word=label]').textContent = 'Bank', true)")
+	bob.Click("form[action$=sign] button[type=submit]")
+	wantText(t, bob, "it is of other words")
+	bob.OpenURL(h.base()+path, looks["light"])
+	bob.Click("form[action$=sign] button[type=submit]")
+	wantText(t, bob, "Cools off")
+	if n := h.count(`SELECT count(*) FROM whitelisted_addresses WHERE proof IS NOT NULL AND waits_for IS NULL`); n != 1 {
+		t.Errorf("got %d endorsed addresses, want the one that bob signed", n)
+	}
+	h.get(eve, Prefix+"/signatures").want(t, http.StatusOK, "No address waits")
 }

@@ -70,7 +70,7 @@ type Config struct {
 	Whitelist    *whitelist.Service
 	// Approvers keeps the passkeys with which operators sign; nil: this installation has none.
 	Approvers *approver.Service
-	FourEyes     changerequest.Rule
+	FourEyes  changerequest.Rule
 	// Worker returns the dispatch worker of a chain, or nil for a chain that does not run here.
 	Worker func(chain.Name) *dispatch.Worker
 	Prices price.Source // may be nil: then no price is shown
@@ -134,7 +134,7 @@ func (c *console) surface() pages.Surface {
 		Groups: []string{"", moneyGroup, networkGroup, controlGroup, systemGroup},
 		Pages: withAlerts(append([]pages.Page{
 			c.nowPage(),
-			c.organizationsPage(), c.organizationPage(), c.settingPage(), c.addressesPage(),
+			c.organizationsPage(), c.organizationPage(), c.settingPage(), c.addressesPage(), c.addressPage(),
 			c.flaggedPage(), c.depositPage(),
 			c.withdrawalsPage(), c.withdrawalPage(),
 			c.swapsPage(), c.swapPage(), c.depositSwapsPage(), c.depositSwapPage(), c.arrivalsPage(), c.arrivalPage(),
@@ -143,7 +143,7 @@ func (c *console) surface() pages.Surface {
 			c.chainsPage(), c.ordersPage(), c.orderPage(), c.gasPage(), c.gasStationPage(),
 			c.providersPage(), c.providerPage(),
 			c.reservesPage(), c.walletsPage(),
-			c.freezesPage(), c.freezePage(), c.changesPage(), c.changePage(),
+			c.freezesPage(), c.freezePage(), c.changesPage(), c.changePage(), c.signaturesPage(),
 			c.jobsPage(), c.webhooksPage(), c.screeningPage(), c.checkerPage(), c.signerPage(), c.auditPage(),
 		}, c.approvers().List()...)),
 	}, c.conf.SignIn)

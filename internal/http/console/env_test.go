@@ -216,7 +216,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 		Withdrawals: h.payments, Limits: limits, Changes: h.changes,
 		Rescreens: deposit.NewRescreener(h.db, policy, deposit.RescreenConfig{}, log),
 		Whitelist: whitelist.New(h.db, s, whitelist.Config{
-			AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff,
+			AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff, Approvers: h.approvers,
 		}, log),
 		Approvers: h.approvers, FourEyes: changerequest.Rule{Enabled: true},
 		Worker:   func(chain.Name) *dispatch.Worker { return h.worker },
