@@ -226,7 +226,7 @@ BEGIN
         RAISE EXCEPTION 'return % does not wait for this signature', NEW.request_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'return_signatures_waited_for';
     END IF;
-    IF NEW.approver_kind <> (CASE q.decision WHEN 'REDIRECTED' THEN 'OPERATOR' ELSE 'USER' END) THEN
+    IF (NEW.approver_kind = 'OPERATOR') <> (q.decision = 'REDIRECTED') THEN
         RAISE EXCEPTION 'return % is signed by other people', NEW.request_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'return_signatures_by_people';
     END IF;

@@ -135,8 +135,8 @@ func (b *Service) makeRequest(ctx context.Context, e Entry) (signer.Endorsement,
 	return request, err
 }
 
-// SignEntry records an operator's signature of an entry that waits for it, in a system transaction. After the commit the
-// caller calls FinishEntry, which sends the signatures to the signer. Faults:
+// SignEntry records an operator's signature of an entry that waits for it, in a system transaction. After the commit
+// the caller calls FinishEntry, which sends the signatures to the signer. Faults:
 //
 //   - NOT_FOUND,
 //   - INVALID_STATE for an entry that does not wait, without a rule of the operators, and for a second signature,

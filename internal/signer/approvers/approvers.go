@@ -257,7 +257,7 @@ func (b *Book) CheckPayment(intent signer.Intent, s Situation) ([]signer.Consent
 			append([]any{intent.Kind().Noun, intent.ID}, args...)...)
 	}
 	if intent.Redirect() != nil && org != signer.Operators {
-		return nil, refuse("pays another address than the sender of its deposit, which only operators sign, and they "+
+		return nil, refuse("pays another address than the sender of its deposit, which only operators sign, and they " +
 			"have no rule")
 	}
 	var consents []signer.Consent
