@@ -227,7 +227,7 @@ func (p *Pages) loadNewApprover(r *pages.Request) (templ.Component, error) {
 	}
 	view := newApproverView{ListPath: r.Path("approvers"), Form: r.Form}
 	switch {
-	case p.conf.Approvers == nil:
+	case p.conf.Approvers == nil, !p.conf.Approvers.TakesKeysOf(p.conf.RelyingParty, p.conf.Origin):
 		view.Off = p.conf.Words.Off
 	case !r.IsAllowed(p.conf.Signs):
 		view.Off = "Your role shows this page and makes no passkey."

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/a-h/templ"
 
@@ -79,7 +80,8 @@ type addressView struct {
 	Chip              ui.Chip
 	Facts             []ui.Fact
 	Form              ui.Form
-	IsWaiting         bool                      // for signatures
+	IsWaiting         bool // for signatures
+	SignedText        string
 	Sign              *approverpages.SignerView // nil: this operator does not sign it
 	WhyNot            string                    // why not
 }
@@ -120,7 +122,8 @@ func (c *console) loadAddress(r *pages.Request) (templ.Component, error) {
 	if view.IsWaiting = s.People > 0 && e.Status(r.Now) == whitelist.StatusWaiting; !view.IsWaiting {
 		return addressOverview(view), nil
 	}
-	view.Facts = append(view.Facts, signatureFacts(r, names, s.SignedBy, s.People)...)
+	view.SignedText = fmt.Sprintf("%d of %d signatures are there. Signed by: %s.", len(s.SignedBy), s.People,
+		signersText(r, names, s.SignedBy))
 	switch {
 	case !r.IsAllowed(identity.SignAsOperator):
 		view.WhyNot = "Your role shows this address and does not sign it."

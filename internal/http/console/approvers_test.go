@@ -268,7 +268,8 @@ func TestASecondOperatorSignsARedirect(t *testing.T) {
 	h.post(ann, path+"/redirect", append(ask, "code", rightCode)...).want(t, http.StatusSeeOther)
 	h.post(ann, path+"/redirect", append(ask, "code", rightCode+"1")...).want(t, http.StatusSeeOther)
 	h.wantFlagged(id, deposit.Flagged, 0)
-	h.get(ann, path).want(t, http.StatusOK, "A redirect waits for signatures", "You asked for this redirect", "0 of 1")
+	h.get(ann, path).want(t, http.StatusOK, "A redirect waits for signatures", "You asked for this redirect",
+		"Asked for by You", "0 of 1 signatures")
 	h.get(eve, path).want(t, http.StatusOK, "Your role shows this redirect and does not sign it.")
 	h.get(eve, Prefix+"/signatures").want(t, http.StatusOK, "need the signatures of one person", "no one yet", path)
 	got := h.post(ann, path+"/approve", "note", "", "code", rightCode+"2")
@@ -355,7 +356,7 @@ func TestOperatorsSignAnAddressOfAWhitelist(t *testing.T) {
 	path := list + "/" + id
 	h.get(ann, list).want(t, http.StatusOK, "Waits for signatures", path)
 	h.get(eve, Prefix+"/signatures").want(t, http.StatusOK, "no one yet", path)
-	h.get(eve, path).want(t, http.StatusOK, "Your role shows this address and does not sign it.", "0 of 1")
+	h.get(eve, path).want(t, http.StatusOK, "Your role shows this address and does not sign it.", "0 of 1 signatures")
 	h.get(ann, path).want(t, http.StatusOK, "You have no passkey for")
 	h.get(ann, Prefix+"/organizations/org_01J9ZW3M8Q4S5T6V7W8X9YZABC/addresses/"+id).want(t, http.StatusNotFound)
 
@@ -372,4 +373,39 @@ func TestOperatorsSignAnAddressOfAWhitelist(t *testing.T) {
 		t.Errorf("got %d endorsed addresses, want the one that bob signed", n)
 	}
 	h.get(eve, Prefix+"/signatures").want(t, http.StatusOK, "No address waits")
+}
+
+// A passkey with which operators sign enters no session and confirms no act: a form for a second factor lists none of
+// it, and the answer of one is refused at sign-in. Rule PAGE-116.
+func TestASigningPasskeySignsNoOperatorIn(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	token := h.enter("carl@example.test", "Carl Operator")
+	var carl operator.Person
+	err := h.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+		carl, err = operator.PersonByEmail(ctx, tx, "carl@example.test")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.addPasskey(carl, signer.RightApprove)
+	sessions := h.count(`SELECT count(*) FROM sessions`)
+	bob := h.browse(h.bob)
+	h.enrol(bob, signer.RightApprove)
+	h.found(bob)
+	got := h.post(token, Prefix+"/freezes/create/options", "organizationId", h.orgID, "reason", "a test")
+	if got.status != http.StatusConflict || strings.Contains(got.body, "allowCredentials") {
+		t.Errorf("got %d %s, want no passkey that could confirm an act", got.status, got.body)
+	}
+
+	bob.ClearCookies()
+	bob.OpenURL(h.base()+Prefix+"/sign-in", looks["light"])
+	bob.Click("form[data-needs-passkey] button")
+	if path := browser.Evaluate[string](bob, "location.pathname"); !strings.HasPrefix(path, Prefix+"/sign-in") {
+		t.Errorf("got %s, want the page of sign-in", path)
+	}
+	if n := h.count(`SELECT count(*) FROM sessions`); n != sessions {
+		t.Errorf("got %d sessions, want no more than %d", n, sessions)
+	}
 }

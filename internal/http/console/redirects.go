@@ -1,6 +1,8 @@
 package console
 
 import (
+	"fmt"
+
 	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/http/approverpages"
@@ -103,8 +105,11 @@ func (c *console) signRedirect(r *pages.Request) (string, error) {
 
 // redirectView is a redirect that waits for signatures.
 type redirectView struct {
-	Facts    []ui.Fact
-	Form     ui.Form
+	Facts []ui.Fact // what it is, where this operator does not sign the words
+	Form  ui.Form
+
+	AskedText, SignedText string
+
 	Sign     *approverpages.SignerView // nil: this operator does not sign it
 	WhyNot   string                    // why not
 	TakeBack *actView                  // nil: the role does not
@@ -120,15 +125,20 @@ func (c *console) newRedirectView(
 	for _, person := range q.SignedBy {
 		signedBy = append(signedBy, approver.PersonName(person))
 	}
-	view = &redirectView{Form: r.Form, Facts: append([]ui.Fact{
-		{Name: "To", Value: ui.Address(string(q.ToAddress))},
-		{Name: "Reason", Value: ui.Text(wordOf(q.Reason))},
-		{Name: "Reference", Value: ui.Foreign(q.Reference)},
-		{Name: "Asked for by", Value: ui.Foreign(nameOfPerson(r, names, approver.PersonName(q.AskedBy)))},
-		{Name: "Asked for", Value: ui.When(r.Moment(q.AskedAt))},
-	}, signatureFacts(r, names, signedBy, people)...)}
+	view = &redirectView{
+		Form: r.Form,
+		Facts: []ui.Fact{
+			{Name: "To", Value: ui.Address(string(q.ToAddress))},
+			{Name: "Reason", Value: ui.Text(wordOf(q.Reason))},
+			{Name: "Reference", Value: ui.Foreign(q.Reference)},
+		},
+		AskedText: "Asked for by " + ui.EscapeForeign(nameOfPerson(r, names, approver.PersonName(q.AskedBy))) + ", " +
+			ui.FormatAge(r.Moment(q.AskedAt)) + ".",
+		SignedText: fmt.Sprintf("%d of %d signatures are there. Signed by: %s.", len(signedBy), people,
+			signersText(r, names, signedBy)),
+	}
 	if q.Note != "" {
-		view.Facts = append(view.Facts, ui.Fact{Name: "Note", Value: ui.Foreign(q.Note)})
+		view.AskedText += " Note: " + ui.EscapeForeign(q.Note)
 	}
 	if r.IsAllowed(identity.RedirectFlaggedDeposit) {
 		view.TakeBack = &actView{

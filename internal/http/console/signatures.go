@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -42,14 +41,6 @@ func signersText(r *pages.Request, names holders, signedBy []string) string {
 		people = append(people, ui.EscapeForeign(nameOfPerson(r, names, person)))
 	}
 	return strings.Join(people, ", ")
-}
-
-// signatureFacts say who has signed, and how many have to.
-func signatureFacts(r *pages.Request, names holders, signedBy []string, people int) []ui.Fact {
-	return []ui.Fact{
-		{Name: "Signed by", Value: ui.Text(signersText(r, names, signedBy))},
-		{Name: "Signatures", Value: ui.Text(fmt.Sprintf("%d of %d", len(signedBy), people))},
-	}
 }
 
 func (c *console) loadSignatures(r *pages.Request) (templ.Component, error) {
