@@ -366,7 +366,8 @@ type resolution struct {
 	toAddress               chain.Address
 	sent, feeKept           money.Amount
 
-	// Of a return or a redirect that people sign: who asked for it, as approvals name a person, the approvals, and how many it needs.
+	// Of a return or a redirect that people sign: who asked for it, as approvals name a person, the approvals, and how
+	// many it needs.
 	madeBy    string
 	approvals []signer.Approval
 	required  int

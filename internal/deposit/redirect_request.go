@@ -10,9 +10,9 @@ import (
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// AskRedirect sends a flagged deposit to another address like Redirect. Where the operators have a rule, nothing leaves:
-// the redirect waits for their signatures, and the operator who asked for it is none of them. Asking again for the same
-// changes nothing. Errors: those of Redirect. Rule SA-17.
+// AskRedirect sends a flagged deposit to another address like Redirect. Where the operators have a rule, nothing
+// leaves: the redirect waits for their signatures, and the operator who asked for it is none of them. Asking again for
+// the same changes nothing. Errors: those of Redirect. Rule SA-17.
 func (s *Service) AskRedirect(
 	ctx context.Context, depositID string, actor Actor, redirection Redirection,
 ) (Deposit, error) {
@@ -65,8 +65,8 @@ func (s *Service) countOperators(ctx context.Context, tx pg.Tx) (int, error) {
 	return rule.Quorum, nil
 }
 
-// holdForOperators keeps a redirect from leaving where the operators' rule asks for signatures: it writes the request, or
-// refuses a caller that cannot ask. isHeld is false where no one has to sign. The deposit is locked and flagged.
+// holdForOperators keeps a redirect from leaving where the operators' rule asks for signatures: it writes the request,
+// or refuses a caller that cannot ask. isHeld is false where no one has to sign. The deposit is locked and flagged.
 func (s *Service) holdForOperators(
 	ctx context.Context, tx pg.Tx, d storedDeposit, res resolution,
 ) (isHeld bool, err error) {
@@ -98,6 +98,6 @@ func (s *Service) newUnsignedRedirect(d storedDeposit, people int) *fault.Fault 
 		advice = "Ask for the redirect on the page " + s.RedirectPage(d.id) + ", where other operators sign it."
 	}
 	return newConflict(d.status, fault.InvalidState, fault.NothingWritten,
-		"The operators' rule asks for the signatures of %d operators for this redirect, and only the console takes them.",
-		people).WithAdvice("%s", advice)
+		"The operators' rule asks for the signatures of %d operators for this redirect, and only the console takes "+
+			"them.", people).WithAdvice("%s", advice)
 }

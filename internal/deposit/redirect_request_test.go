@@ -147,7 +147,8 @@ func TestARedirectUnderTheOperatorsRuleByAProgramLeadsToThePage(t *testing.T) {
 		t.Helper()
 		f := fault.Find(err)
 		if f == nil || f.Code != fault.InvalidState || f.Effect != fault.NothingWritten ||
-			!strings.Contains(f.Advice, "https://console.example.com/"+e.id) || !strings.Contains(f.Reason, "2 operators") {
+			!strings.Contains(f.Advice, "https://console.example.com/"+e.id) ||
+			!strings.Contains(f.Reason, "2 operators") {
 			t.Errorf("%s: got %v, want the words of the rule and the page", who, err)
 		}
 	}
@@ -235,8 +236,8 @@ func TestTheTablesKeepARedirectThatWaits(t *testing.T) {
 	}
 	const resolve = `INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, reason,
 			reference, decided_at, decided_by_kind, decided_by, chain, wallet_id, mint_id, to_address, sent)
-		SELECT q.request_id, q.org_id, q.deposit_id, 'REDIRECTED', 'OPEN', q.reason, q.reference, now(), 'OPERATOR', 'op',
-			d.chain, d.wallet_id, d.mint_id, q.to_address, q.sent
+		SELECT q.request_id, q.org_id, q.deposit_id, 'REDIRECTED', 'OPEN', q.reason, q.reference, now(), 'OPERATOR',
+			'op', d.chain, d.wallet_id, d.mint_id, q.to_address, q.sent
 		FROM return_requests q JOIN deposits d USING (deposit_id)`
 	for name, c := range map[string]struct{ sql, constraint string }{
 		"another address":   {`UPDATE return_requests SET to_address = 'thief'`, "return_requests_fixed"},
@@ -255,7 +256,8 @@ func TestTheTablesKeepARedirectThatWaits(t *testing.T) {
 		},
 		"decided before it is signed": {resolve, "deposit_resolutions_as_asked"},
 		"decided with another reason": {
-			`UPDATE return_requests SET status = 'SIGNED', ended_at = now(), ended_by_kind = 'OPERATOR', ended_by = 'op';` +
+			`UPDATE return_requests SET status = 'SIGNED', ended_at = now(), ended_by_kind = 'OPERATOR',
+				ended_by = 'op';` +
 				strings.Replace(resolve, "q.reason,", "'COMPLIANCE_HOLD',", 1), "deposit_resolutions_as_asked",
 		},
 	} {

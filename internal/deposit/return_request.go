@@ -272,7 +272,8 @@ func loadReturnRequest(ctx context.Context, tx pg.Tx, depositID, requestID strin
 	var q ReturnRequest
 	err := tx.QueryRow(ctx, `
 		SELECT request_id, to_address, sent, fee_kept, coalesce(note, ''), asked_by_kind, asked_by,
-			coalesce(asked_by_name, ''), asked_at, decision = 'REDIRECTED', coalesce(reason, ''), coalesce(reference, '')
+			coalesce(asked_by_name, ''), asked_at, decision = 'REDIRECTED', coalesce(reason, ''),
+			coalesce(reference, '')
 		FROM return_requests WHERE deposit_id = $1 AND status = 'OPEN' AND $2 IN ('', request_id)`,
 		depositID, requestID).
 		Scan(&q.ID, &q.ToAddress, &q.Amount, &q.FeeKept, &q.Note, &q.AskedBy.Kind, &q.AskedBy.ID, &q.AskedName,
@@ -506,8 +507,8 @@ func (s *Service) loadSignable(
 	return q, nil
 }
 
-// checkSender refuses a return that would not go to the sender, or not to one on a sanctions list. A redirect goes where
-// operators say.
+// checkSender refuses a return that would not go to the sender, or would go to one on a sanctions list. A redirect goes
+// where operators say.
 func (s *Service) checkSender(d storedDeposit, q ReturnRequest, actor Actor) error {
 	if q.IsRedirect {
 		return nil
@@ -566,9 +567,9 @@ func (s *Service) writeSignature(
 	return nil
 }
 
-// WithdrawReturn takes a return back that waits for signatures; an operator takes back a redirect, too. The deposit stays
-// flagged, and nothing was sent. Errors: those of AskReturn, and INVALID_STATE for a return that does not wait any more.
-// Rule CO-145.
+// WithdrawReturn takes a return back that waits for signatures; an operator takes back a redirect, too. The deposit
+// stays flagged, and nothing was sent. Errors: those of AskReturn, and INVALID_STATE for a return that does not wait
+// any more. Rule CO-145.
 func (s *Service) WithdrawReturn(
 	ctx context.Context, depositID, requestID string, actor Actor,
 ) (object Deposit, err error) {

@@ -25,8 +25,8 @@ const (
 	RightEnrol   Right = "ENROL"   // which passkeys exist, and the rule
 )
 
-// Operators stands in the journal where an organization's id does, for the passkeys and the rule of the operators of this
-// installation. No organization has this id. Their rule has a quorum and nothing else.
+// Operators stands in the journal where an organization's id does, for the passkeys and the rule of the operators of
+// this installation. No organization has this id. Their rule has a quorum and nothing else.
 const Operators = "OPERATORS"
 
 // People says whether the payments of a kind need signatures of people.

@@ -134,14 +134,23 @@ func TestEveryTamperingWithWhatOperatorsSignedIsSeen(t *testing.T) {
 		`', 'UTF8'), now() FROM signer_journal`
 	for _, c := range []struct{ check, name, sql string }{
 		{"I-40-approvers", "a passkey removed", `DELETE FROM approver_keys WHERE key_id = 'apk_olga_APPROVE'`},
-		{"I-91-keys", "another person", `UPDATE approver_keys SET person = 'OPERATOR x' WHERE key_id = 'apk_olga_APPROVE'`},
-		{"I-91", "a redirect that one operator signed", replaceInJournal(signer.RecordAdmit, "apk_oleg_A", "apk_olga_A")},
+		{
+			"I-91-keys", "another person",
+			`UPDATE approver_keys SET person = 'OPERATOR x' WHERE key_id = 'apk_olga_APPROVE'`,
+		},
+		{
+			"I-91", "a redirect that one operator signed",
+			replaceInJournal(signer.RecordAdmit, "apk_oleg_A", "apk_olga_A"),
+		},
 		{"I-91", "a redirect that people signed", replaceInJournal(signer.RecordAdmit, "apk_oleg_A", "apk_ann_A")},
 		{
 			"I-91", "a signature of a redirect removed",
 			`DELETE FROM return_signatures WHERE approver_id = 'opr_olga'`,
 		},
-		{"I-91", "an address that one operator signed", replaceInJournal(signer.RecordEndorse, "apk_oleg_A", "apk_olga_A")},
+		{
+			"I-91", "an address that one operator signed",
+			replaceInJournal(signer.RecordEndorse, "apk_oleg_A", "apk_olga_A"),
+		},
 		{"I-91", "an address that people signed", replaceInJournal(signer.RecordEndorse, "apk_oleg_A", "apk_ann_A")},
 		{"I-91", "an address that no one signed", insertUnsigned},
 	} {

@@ -357,7 +357,7 @@ func (c *signedPayments) checkAdmission(entry place, r signer.Record, unsigned m
 // their organization.
 func (c *signedPayments) countPeople(
 	consents []signer.Consent, signers string, entry place, writtenAt time.Time, report func(string, ...any),
-	each func(signer.Consent),
+	visit func(signer.Consent),
 ) int {
 	people := map[string]bool{}
 	for _, consent := range consents {
@@ -375,7 +375,7 @@ func (c *signedPayments) countPeople(
 			report("passkey %s, which was retired in %v", k.ID, ended[n].place)
 		default:
 			people[k.EmailHash] = true
-			each(consent)
+			visit(consent)
 		}
 	}
 	return len(people)

@@ -373,8 +373,8 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 		sql         []string
 	}{
 		{"I-40-approvers", "a passkey that no one enrolled", []string{
-			`INSERT INTO approver_keys (key_id, org_id, person, email, key_right, credential_id, public_key, rp_id, origin,
-				possession, possession_until, created_at)
+			`INSERT INTO approver_keys (key_id, org_id, person, email, key_right, credential_id, public_key, rp_id,
+				origin, possession, possession_until, created_at)
 			SELECT 'apk_lie', org_id, person, email, key_right, '\x6c6965', public_key, rp_id, origin, possession,
 				possession_until, created_at FROM approver_keys LIMIT 1`,
 		}},
@@ -516,7 +516,7 @@ func TestWhatARestoreOrALateAnswerLeavesIsNoBreachOfSignedApprovals(t *testing.T
 			`DELETE FROM withdrawal_approvals`, `DELETE FROM payout_approvals`,
 			`UPDATE withdrawals SET restored_at = now()`,
 		},
-		"retired a moment ago": {e.retireInJournal(900, "apk_ann_APPROVE", time.Now())},
+		"retired a moment ago":               {e.retireInJournal(900, "apk_ann_APPROVE", time.Now())},
 		"retired, and the journal continued": {e.retireInJournal(900, "apk_ann_APPROVE", time.Now()), continueJournal},
 	} {
 		if found := e.find("", sql...); len(found) > 0 {

@@ -74,7 +74,8 @@ func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
 	}
 	return b.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
-			UPDATE whitelisted_addresses SET usable_from = $2, proof = $3, journal_id = $4, journal_seq = $5, refusal = NULL, waits_for = NULL
+			UPDATE whitelisted_addresses SET usable_from = $2, proof = $3, journal_id = $4, journal_seq = $5,
+				refusal = NULL, waits_for = NULL
 			WHERE whitelisted_address_id = $1 AND removed_at IS NULL
 				AND (usable_from, proof, journal_id, journal_seq, refusal, waits_for)
 					IS DISTINCT FROM ($2::timestamptz, $3::bytea, $4::text, $5::bigint, NULL::text, NULL::text)`,

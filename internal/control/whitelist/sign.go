@@ -182,7 +182,8 @@ func (b *Service) SignEntry(
 		return fmt.Errorf("write the signature of %s: %w", name, err)
 	}
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO whitelist_signatures (org_id, whitelisted_address_id, by_key_id, signed_by, not_after, signature, at)
+		INSERT INTO whitelist_signatures (org_id, whitelisted_address_id, by_key_id, signed_by, not_after, signature,
+			at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
 		orgID, name, signature.KeyID, person, notAfter, encoded, tx.Now)
 	if err != nil {

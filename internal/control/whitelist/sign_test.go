@@ -231,14 +231,16 @@ func TestTheTablesKeepTheSignaturesOfAnEntry(t *testing.T) {
 		"another signature": {`UPDATE whitelist_signatures SET signature = '{}'`, "whitelist_signatures_append_only"},
 		"no signature":      {`DELETE FROM whitelist_signatures`, "whitelist_signatures_append_only"},
 		"an organization's passkey": {
-			`INSERT INTO whitelist_signatures (org_id, whitelisted_address_id, by_key_id, signed_by, not_after, signature, at)
+			`INSERT INTO whitelist_signatures (org_id, whitelisted_address_id, by_key_id, signed_by, not_after,
+				signature, at)
 			SELECT org_id, whitelisted_address_id, '` + e.eve.ID + `', signed_by, not_after, signature, at
 			FROM whitelist_signatures`, "whitelist_signatures_by",
 		},
 		"an address of another organization": {
-			`INSERT INTO whitelist_signatures (org_id, whitelisted_address_id, by_key_id, signed_by, not_after, signature, at)
-			SELECT '` + other + `', whitelisted_address_id, '` + e.operators[1].ID + `', signed_by, not_after, signature,
-				at
+			`INSERT INTO whitelist_signatures (org_id, whitelisted_address_id, by_key_id, signed_by, not_after,
+				signature, at)
+			SELECT '` + other + `', whitelisted_address_id, '` + e.operators[1].ID + `', signed_by, not_after,
+				signature, at
 			FROM whitelist_signatures`, "whitelist_signatures_address",
 		},
 		"an organization with the id of the operators": {
@@ -268,7 +270,8 @@ func TestTheTablesKeepTheSignaturesOfAnEntry(t *testing.T) {
 	}
 	err := e.db.ReadOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
 		var n int
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM approver_keys WHERE org_id = 'OPERATORS'`).Scan(&n); err != nil {
+		err := tx.QueryRow(ctx, `SELECT count(*) FROM approver_keys WHERE org_id = 'OPERATORS'`).Scan(&n)
+		if err != nil {
 			return err
 		}
 		if n != 0 {

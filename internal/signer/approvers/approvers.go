@@ -292,8 +292,8 @@ func (b *Book) CheckPayment(intent signer.Intent, s Situation) ([]signer.Consent
 	return consents, nil
 }
 
-// CheckEndorsement refuses an address that lacks the signatures that the operators' rule asks for, and returns those that
-// it has. Rule SA-18.
+// CheckEndorsement refuses an address that lacks the signatures that the operators' rule asks for, and returns those
+// that it has. Rule SA-18.
 func (b *Book) CheckEndorsement(e signer.Endorsement, s Situation) ([]signer.Consent, *signer.Refusal) {
 	required := b.operatorQuorum(s)
 	if s.IsRescue || required == 0 {

@@ -1,6 +1,7 @@
 package assertion_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -9,7 +10,9 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
+	_ "embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -267,4 +270,64 @@ func BenchmarkBareVerify(b *testing.B) {
 			}
 		}
 	})
+}
+
+// browsersJSON has answers of real browsers and authenticators that others have published, with where they are from.
+// The answers of Chromium are made anew by the tests of the pages.
+//
+//go:embed testdata/browsers.json
+var browsersJSON []byte
+
+// Answers of real browsers are valid as they are, and one changed bit of any part makes them invalid. A passkey that
+// only was touched is refused, in the member order of another browser.
+func TestAnswersOfRealBrowsersAreValid(t *testing.T) {
+	t.Parallel()
+	var answers []struct {
+		Name, Source, RPID, Origin, ClientDataJSON, Refusal   string
+		PublicKey, CredentialID, AuthenticatorData, Signature []byte
+	}
+	if err := json.Unmarshal(browsersJSON, &answers); err != nil || len(answers) < 7 {
+		t.Fatalf("got %d answers and %v", len(answers), err)
+	}
+	for _, answer := range answers {
+		key := assertion.Passkey{
+			CredentialID: answer.CredentialID, PublicKey: answer.PublicKey, RPID: answer.RPID, Origin: answer.Origin,
+		}
+		var client struct{ Challenge string }
+		if err := json.Unmarshal([]byte(answer.ClientDataJSON), &client); err != nil {
+			t.Fatal(err)
+		}
+		words, err := base64.RawURLEncoding.DecodeString(client.Challenge)
+		if err != nil || len(words) != sha256.Size {
+			t.Fatalf("%s: got a challenge of %d bytes and %v", answer.Name, len(words), err)
+		}
+		verify := func(change func(*assertion.Assertion)) error {
+			given := assertion.Assertion{
+				CredentialID: bytes.Clone(answer.CredentialID), AuthenticatorData: bytes.Clone(answer.AuthenticatorData),
+				ClientDataJSON: []byte(answer.ClientDataJSON), Signature: bytes.Clone(answer.Signature),
+			}
+			change(&given)
+			return given.Verify(key, assertion.Challenge(words))
+		}
+		switch err := verify(func(*assertion.Assertion) {}); {
+		case answer.Refusal != "" && (err == nil || !strings.Contains(err.Error(), answer.Refusal)):
+			t.Errorf("%s (%s): got %v, want it refused: %s", answer.Name, answer.Source, err, answer.Refusal)
+		case answer.Refusal == "" && err != nil:
+			t.Errorf("%s (%s): got %v", answer.Name, answer.Source, err)
+		}
+		if answer.Refusal != "" {
+			continue
+		}
+		for part, change := range map[string]func(*assertion.Assertion){
+			"its counter":   func(x *assertion.Assertion) { x.AuthenticatorData[len(x.AuthenticatorData)-1] ^= 1 },
+			"its signature": func(x *assertion.Assertion) { x.Signature[len(x.Signature)-1] ^= 1 },
+			"its client data": func(x *assertion.Assertion) {
+				x.ClientDataJSON = append([]byte(`{"added":1,`), x.ClientDataJSON[1:]...)
+			},
+		} {
+			if verify(change) == nil {
+				t.Errorf("%s: valid with another of %s", answer.Name, part)
+			}
+		}
+	}
 }

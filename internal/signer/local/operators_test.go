@@ -94,6 +94,7 @@ func TestARedirectLeavesWithSignaturesOfOperatorsAlone(t *testing.T) {
 	otherWords := func(change func(*signer.Intent)) signer.Intent {
 		return env.redirect(t, "res_words", change, env.ann, env.ben)
 	}
+	none := &signer.RedirectOf{}
 	asReturn := otherWords(func(i *signer.Intent) { i.Grant.Redirect = nil })
 	for name, intent := range map[string]signer.Intent{
 		"no one":                             env.redirect(t, "res_1", nil),
@@ -103,7 +104,7 @@ func TestARedirectLeavesWithSignaturesOfOperatorsAlone(t *testing.T) {
 		"one whose passkey cools off":        env.redirect(t, "res_5", nil, env.ann, env.cay),
 		"passkeys that enrol":                env.redirect(t, "res_6", nil, env.enrol...),
 		"another address":                    otherWords(func(i *signer.Intent) { i.To = signertest.Token }),
-		"another deposit":                    otherWords(func(i *signer.Intent) { i.Grant.Redirect = &signer.RedirectOf{} }),
+		"another deposit":                    otherWords(func(i *signer.Intent) { i.Grant.Redirect = none }),
 		"a return of the same":               asReturn,
 		"another id":                         otherWords(func(i *signer.Intent) { i.ID = "res_7" }),
 		"an amount that is larger by a unit": otherWords(func(i *signer.Intent) { i.Amount = money.Units(51) }),

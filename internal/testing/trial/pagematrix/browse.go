@@ -14,6 +14,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
+	"github.com/cofferpay/coffer/internal/testing/part"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
 )
 
@@ -89,14 +90,17 @@ func (h House) listVisits(t testing.TB) (visits []visit) {
 // pagesOfATab bounds what one browser looks at in the short form: a browser has a limited time.
 const pagesOfATab = 30
 
-// Browse looks at each page in a browser. In the whole form it runs Check too, looks at each page with
-// scripts off as well, and prints what it found.
+// partsOfPages is in how many days the short form looks at every page.
+const partsOfPages = 3
+
+// Browse looks at each page in a browser, in the short form at a part of them a day. In the whole form it runs Check
+// too, looks at each page with scripts off as well, and prints what it found.
 func Browse(t *testing.T, h House) {
 	t.Helper()
 	visits := h.listVisits(t)
 	r := &report{house: h.Name, total: len(visits), began: time.Now()}
 	if !*wholeFlag && *screensFlag == "" {
-		for group := range slices.Chunk(visits, pagesOfATab) {
+		for group := range slices.Chunk(part.OfToday(t, visits, partsOfPages), pagesOfATab) {
 			tab := browser.Open(t)
 			for _, v := range group {
 				for _, problem := range h.lookAt(tab, v) {
