@@ -267,7 +267,7 @@ func (v *addressesView) addEntry(r *pages.Request, e whitelist.Entry, now time.T
 	case e.Refusal != "":
 		state = pair(state, ui.Foreign(e.Refusal))
 	case e.WaitsFor != "" && status == whitelist.StatusWaiting:
-		state = pair(state, link(r.Path("organizations", e.OrgID, "addresses", e.ID), "Read and sign it"))
+		state = pair(state, link(r.Path("organizations", e.OrgID, "addresses", e.ID), "Its words and signatures"))
 	}
 	row := []templ.Component{
 		pair(ui.Address(string(e.Address)), ui.Text(networkName(e.Chain))), ui.Foreign(e.Label), state,

@@ -33,8 +33,8 @@ var approverWords = approverpages.Words{
 	Pays: "Read each line. Your passkey signs these words, and the signer acts by them alone.",
 }
 
-// approvers are the pages of the operators' passkeys and of their rule. They belong to the console's host, and no
-// sign-in asks for one. Rules PAGE-114 to PAGE-116.
+// approvers are the pages of the operators' passkeys, which are of the console's host, and of their rule. Rules
+// PAGE-114, PAGE-115 and PAGE-116.
 func (c *console) approvers() *approverpages.Pages {
 	return approverpages.New(approverpages.Config{
 		DB: c.conf.DB, Approvers: c.conf.Approvers, Origin: c.conf.Origin.String(),

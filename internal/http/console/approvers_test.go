@@ -234,6 +234,9 @@ func TestAnAuditorReadsTheOperatorsPasskeys(t *testing.T) {
 	if got.status < 400 || !strings.Contains(got.body, "without the signature of a passkey") {
 		t.Errorf("got %d %s, want the reason", got.status, got.body)
 	}
+	if !h.approvers.TakesKeysOf("localhost", h.base()) || h.approvers.TakesKeysOf("localhost", "http://localhost:1") {
+		t.Error("got a page that the signer's policy does not name, or not the one that it names")
+	}
 	if n := h.count(`SELECT count(*) FROM approver_keys`); n != 0 {
 		t.Errorf("got %d passkeys, want none", n)
 	}
