@@ -134,7 +134,7 @@ const (
 const (
 	AdvanceOrder Action = "order.advance" // raise a fee, or resolve a stuck order by what the chain proves
 	ManageJobs   Action = "job.manage"    // repeat or cancel
-	// SignAsOperator makes, admits and retires passkeys of operators, changes their rule, and signs where it asks for it.
+	// SignAsOperator makes, admits and retires passkeys of operators, changes their rule, and signs what it asks for.
 	SignAsOperator Action = "operator.sign"
 )
 

@@ -59,7 +59,7 @@ type Person struct {
 // Words are the sentences in which the people of an organization and operators differ.
 type Words struct {
 	ListLead, RuleLead string // below the titles of the list and of the rule
-	Off                string // why there are no passkeys
+	WhyNone            string // why there are no passkeys
 	NoKeys             string // where no one has one yet
 	Approve, Enrol     string // what a passkey of each right is for, as the system's own prompt names it
 	NoSuchKey          string // that the passkey of a path is not one of these
@@ -175,6 +175,13 @@ func StatementWords(s signer.Statement) (words []ui.StatementWord) {
 		words = append(words, ui.StatementWord{Name: w.Name, Text: w.Text})
 	}
 	return words
+}
+
+// WordsOf writes for a page what a person signs now.
+func WordsOf(
+	r *pages.Request, person audit.Actor, statement func(person, notAfter string) signer.Statement,
+) []ui.StatementWord {
+	return StatementWords(statement(approver.PersonName(person), NewNotAfter(r, SignatureLasts)))
 }
 
 // NewNotAfter returns the end of a signature that a page asks for now.

@@ -215,7 +215,7 @@ func (p *Pages) loadApprovers(r *pages.Request) (templ.Component, error) {
 // newApproverView is what the page shows on which a passkey is made.
 type newApproverView struct {
 	ListPath string
-	Off      string // why no passkey is made here; "" where one is
+	WhyNone  string // why no passkey is made here; "" where one is
 	Form     ui.Form
 	Kinds    []ui.MakeSignerView
 }
@@ -228,9 +228,9 @@ func (p *Pages) loadNewApprover(r *pages.Request) (templ.Component, error) {
 	view := newApproverView{ListPath: r.Path("approvers"), Form: r.Form}
 	switch {
 	case p.conf.Approvers == nil, !p.conf.Approvers.TakesKeysOf(p.conf.RelyingParty, p.conf.Origin):
-		view.Off = p.conf.Words.Off
+		view.WhyNone = p.conf.Words.WhyNone
 	case !r.IsAllowed(p.conf.Signs):
-		view.Off = "Your role shows this page and makes no passkey."
+		view.WhyNone = "Your role shows this page and makes no passkey."
 	}
 	for _, right := range []signer.Right{signer.RightApprove, signer.RightEnrol} {
 		kind := ui.MakeSignerView{
@@ -393,7 +393,8 @@ func (p *Pages) loadApprover(r *pages.Request) (templ.Component, error) {
 		case k.Person == p.personName(r):
 			view.WhyNotAdmit = "A colleague admits your passkey, or a person at the signer's host founds it."
 		case len(usable) == 0:
-			view.WhyNotAdmit = "Who admits a passkey needs an own one for “" + p.conf.Words.Enrol + "” that counts already."
+			view.WhyNotAdmit = "Who admits a passkey needs an own one for “" + p.conf.Words.Enrol +
+				"” that counts already."
 		default:
 			view.Admit = newView(admitSignerAct, "Sign and admit this passkey",
 				signer.EnrolStatement(k.Request(), words), usable)

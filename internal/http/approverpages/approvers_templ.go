@@ -69,7 +69,7 @@ func approversOverview(view approversView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if view.IsOff {
-			templ_7745c5c3_Err = ui.Empty("No passkeys of approvers here", view.Words.Off).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.Empty("No passkeys of approvers here", view.Words.WhyNone).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -526,8 +526,8 @@ func newApproverForm(view newApproverView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if view.Off != "" {
-			templ_7745c5c3_Err = ui.Empty("No passkey is made here", view.Off).Render(ctx, templ_7745c5c3_Buffer)
+		if view.WhyNone != "" {
+			templ_7745c5c3_Err = ui.Empty("No passkey is made here", view.WhyNone).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

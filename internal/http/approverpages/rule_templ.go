@@ -40,7 +40,7 @@ func ruleOnApprovals(view ruleView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if view.IsOff {
-			templ_7745c5c3_Err = ui.Empty("No passkeys of approvers here", view.Words.Off).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.Empty("No passkeys of approvers here", view.Words.WhyNone).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -132,8 +132,7 @@ func (c *console) loadAddress(r *pages.Request) (templ.Component, error) {
 	default:
 		view.Sign, err = c.approvers().NewSignerView(r, s.People, ui.SignView{
 			Form: r.Form, Act: approverpages.SignAct, Path: addressPath(r) + "/" + approverpages.SignAct,
-			Words: approverpages.StatementWords(
-				s.Statement(person, approverpages.NewNotAfter(r, approverpages.SignatureLasts))),
+			Words:  approverpages.WordsOf(r, actor(r), s.Statement),
 			Button: "Sign this address",
 		})
 	}

@@ -321,8 +321,8 @@ func TestARedirectThatWaitsIsTakenBack(t *testing.T) {
 	}
 	h.get(bob, path).want(t, http.StatusOK, "You have no passkey for “Approve as an operator”",
 		Prefix+"/approvers/new")
-	got := h.post(bob, path+"/sign", "redirect", review.Request.ID, "keyId", "apk_1", "notAfter", "", "credentialId", "",
-		"authenticatorData", "", "clientDataJSON", "", "signature", "")
+	got := h.post(bob, path+"/sign", "redirect", review.Request.ID, "keyId", "apk_1", "notAfter", "",
+		"credentialId", "", "authenticatorData", "", "clientDataJSON", "", "signature", "")
 	if got.status < 400 || !strings.Contains(got.body, "without the signature of a passkey") {
 		t.Errorf("a form without a signature: got %d, want it refused", got.status)
 	}
@@ -333,8 +333,8 @@ func TestARedirectThatWaitsIsTakenBack(t *testing.T) {
 	h.wantFlagged(id, deposit.Flagged, 0)
 }
 
-// Where the operators have a rule, an address of a whitelist waits for signatures of its words, and is endorsed with the
-// last one. Rules SA-18 and PAGE-124.
+// Where the operators have a rule, an address of a whitelist waits for signatures of its words, and is endorsed with
+// the last one. Rules SA-18 and PAGE-124.
 func TestOperatorsSignAnAddressOfAWhitelist(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -372,7 +372,9 @@ func TestOperatorsSignAnAddressOfAWhitelist(t *testing.T) {
 	bob.OpenURL(h.base()+path, looks["light"])
 	bob.Click("form[action$=sign] button[type=submit]")
 	wantText(t, bob, "Cools off")
-	if n := h.count(`SELECT count(*) FROM whitelisted_addresses WHERE proof IS NOT NULL AND waits_for IS NULL`); n != 1 {
+	if n := h.count(
+		`SELECT count(*) FROM whitelisted_addresses WHERE proof IS NOT NULL AND waits_for IS NULL`,
+	); n != 1 {
 		t.Errorf("got %d endorsed addresses, want the one that bob signed", n)
 	}
 	h.get(eve, Prefix+"/signatures").want(t, http.StatusOK, "No address waits")

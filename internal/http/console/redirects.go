@@ -159,8 +159,7 @@ func (c *console) newRedirectView(
 	default:
 		view.Sign, err = c.approvers().NewSignerView(r, people, ui.SignView{
 			Form: r.Form, Act: approverpages.SignAct, Path: path + "/" + approverpages.SignAct,
-			Words: approverpages.StatementWords(review.Statement(approver.PersonName(actor(r)),
-				approverpages.NewNotAfter(r, approverpages.SignatureLasts))),
+			Words:  approverpages.WordsOf(r, actor(r), review.Statement),
 			Hidden: []ui.Hidden{{Name: requestName, Value: q.ID}},
 			Button: "Sign and redirect this deposit", IsDanger: true,
 		})

@@ -21,7 +21,7 @@ var approverWords = approverpages.Words{
 		"both and pays by that alone.",
 	RuleLead: "Which payments need signatures, and of how many people. A rule that protects less holds only after a " +
 		"cooling-off.",
-	Off: "The operator of this service has not named the site of approvers in the signer's policy. Approvals work as " +
+	WhyNone: "The operator of this service has not named the site of approvers in the signer's policy. Approvals work as " +
 		"the settings say.",
 	NoKeys: "Without one, approvals work as the settings say. Make a passkey, and read its fingerprint to the person " +
 		"at the signer's host.",
@@ -39,7 +39,8 @@ func (d *dashboard) approvers() *approverpages.Pages {
 	conf := approverpages.Config{
 		DB: d.conf.DB, Approvers: d.conf.Approvers, Origin: d.conf.Origin.String(),
 		RelyingParty: d.conf.relyingParty(), Group: "Organization", Reads: identity.ReadOrganization,
-		Makes: identity.DecideWithdrawal, Signs: identity.DecideWithdrawal, Words: approverWords, ElsewhereURL: d.signingURL, Log: d.conf.Log,
+		Makes: identity.DecideWithdrawal, Signs: identity.DecideWithdrawal, Words: approverWords,
+		ElsewhereURL: d.signingURL, Log: d.conf.Log,
 		OrgID: func(r *pages.Request) string { return r.Session.OrgID },
 		Read: func(r *pages.Request, work func(ctx context.Context, tx pg.Tx) error) error {
 			return d.conf.DB.ReadOrg(r.Context(), r.Session.OrgID, work)
@@ -52,7 +53,8 @@ func (d *dashboard) approvers() *approverpages.Pages {
 		LoadNames: func(r *pages.Request) (func(person string) string, error) {
 			names, err := d.loadPeople(r)
 			return func(person string) string {
-				return names.nameOf(audit.User(strings.TrimPrefix(person, approver.PersonName(audit.User("")))), r.Session)
+				memberID := strings.TrimPrefix(person, approver.PersonName(audit.User("")))
+				return names.nameOf(audit.User(memberID), r.Session)
 			}, err
 		},
 		Assets: &approverpages.AssetRules{LoadMints: d.loadMints, NetworkName: networkName},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/a-h/templ"
 
-	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/approverpages"
@@ -434,7 +433,7 @@ func (d *dashboard) addReturn(r *pages.Request, names people, view *flaggedView)
 	}
 	view.Return.Sign, err = d.approvers().NewSignerView(r, max(review.People, 1), ui.SignView{
 		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct,
-		Words:  approverpages.StatementWords(review.Statement(approver.PersonName(actor(r)), approverpages.NewNotAfter(r, approverpages.SignatureLasts))),
+		Words:  approverpages.WordsOf(r, actor(r), review.Statement),
 		Hidden: []ui.Hidden{{Name: requestName, Value: q.ID}},
 		Button: "Sign and return this deposit", IsDanger: true,
 	})

@@ -285,7 +285,8 @@ func (d *dashboard) addSwapSigner(r *pages.Request, w swap.Swap, view *ownSwapVi
 	if err != nil || people == 0 {
 		return err
 	}
-	words := w.Statement(d.conf.Approvers.Context(approver.PersonName(actor(r)), approverpages.NewNotAfter(r, swapSignatureLasts)))
+	words := w.Statement(d.conf.Approvers.Context(
+		approver.PersonName(actor(r)), approverpages.NewNotAfter(r, swapSignatureLasts)))
 	view.Sign, err = d.approvers().NewSignerView(r, people, ui.SignView{
 		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct, Words: approverpages.StatementWords(words),
 		Hidden: []ui.Hidden{{Name: "digest", Value: view.Digest}},
@@ -321,8 +322,8 @@ type ownSwapView struct {
 	CanApprove, CanReject         bool
 	CanCancel                     bool
 	WhyNot                        string                    // why this person cannot approve
-	Sign                          *approverpages.SignerView // in place of the second factor; nil: no signature is needed
-	PayoutPath, PayoutFigure      string                    // of the withdrawal that pays the output; "" before there is one
+	Sign                          *approverpages.SignerView // in place of the second factor; nil: none is needed
+	PayoutPath, PayoutFigure      string                    // of the withdrawal that pays the output; or ""
 	PayoutChip                    ui.Chip
 	Form                          ui.Form
 }

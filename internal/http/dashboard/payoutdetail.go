@@ -358,7 +358,8 @@ func (d *dashboard) addBatchSigner(r *pages.Request, view *payoutView, b payout.
 		return err
 	}
 	words := signer.BatchStatement(b.Header,
-		d.conf.Approvers.Context(approver.PersonName(actor(r)), approverpages.NewNotAfter(r, approverpages.SignatureLasts)))
+		d.conf.Approvers.Context(approver.PersonName(actor(r)),
+			approverpages.NewNotAfter(r, approverpages.SignatureLasts)))
 	view.Sign, err = d.approvers().NewSignerView(r, people, ui.SignView{
 		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct, Words: approverpages.StatementWords(words),
 		Hidden: []ui.Hidden{{Name: "digest", Value: view.Digest}}, Button: "Sign and approve " + view.RowsText,

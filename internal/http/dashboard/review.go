@@ -6,7 +6,6 @@ import (
 
 	"github.com/a-h/templ"
 
-	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/http/approverpages"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
@@ -201,7 +200,7 @@ func (d *dashboard) loadReview(r *pages.Request) (templ.Component, error) {
 	if view.CanApprove && review.NeedsSignature() {
 		view.Sign, err = d.approvers().NewSignerView(r, review.People, ui.SignView{
 			Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct,
-			Words:  approverpages.StatementWords(review.Statement(approver.PersonName(actor(r)), approverpages.NewNotAfter(r, approverpages.SignatureLasts))),
+			Words:  approverpages.WordsOf(r, actor(r), review.Statement),
 			Hidden: []ui.Hidden{{Name: "digest", Value: review.Digest}},
 			Button: "Sign and approve " + ui.GroupDigits(view.Figure) + " " + ui.EscapeForeign(view.Symbol),
 		})

@@ -464,8 +464,8 @@ var addedRows = []string{
 		possession, possession_until, created_at)
 	VALUES ('` + passkeyID + `', $ORG, 'USER usr_pages', 'pages@example.test', 'APPROVE', 'pages', 'pages', 'localhost',
 		'http://localhost', '{}', '2026-07-05Z', '2026-07-04Z'),
-		('` + operatorPasskeyID + `', '` + signer.Operators + `', 'OPERATOR opr_pages', 'operator@example.test', 'APPROVE',
-		'operator', 'operator', 'localhost', 'http://localhost', '{}', '2026-07-05Z', '2026-07-04Z')
+		('` + operatorPasskeyID + `', '` + signer.Operators + `', 'OPERATOR opr_pages', 'operator@example.test',
+		'APPROVE', 'operator', 'operator', 'localhost', 'http://localhost', '{}', '2026-07-05Z', '2026-07-04Z')
 	ON CONFLICT DO NOTHING`,
 	`INSERT INTO address_funds (wallet_id, mint_id, org_id, gas) VALUES ('` + treasuryID + `', 2, $ORG, 1000)
 	ON CONFLICT DO NOTHING`,
