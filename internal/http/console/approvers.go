@@ -19,8 +19,8 @@ var approverWords = approverpages.Words{
 		"and how many have to. The signer has its own record of both and acts by that alone.",
 	RuleLead: "How many operators sign a redirect of a flagged deposit and an address of a whitelist. A rule that " +
 		"protects less holds only after a cooling-off.",
-	WhyNone: "The signer's policy does not name these pages, so it would take no passkey of them. The operator's guide " +
-		"says how to name them.",
+	WhyNone: "The signer's policy does not name these pages, so it would take no passkey of them. The operator's " +
+		"guide says how to name them.",
 	NoKeys: "Without one, redirects and addresses need no signatures. Make a passkey, and read its fingerprint to " +
 		"the person at the signer's host.",
 	Approve: "Approve as an operator", Enrol: "Change which operators approve",

@@ -387,7 +387,7 @@ func TestASigningPasskeySignsNoOperatorIn(t *testing.T) {
 	h := newTestEnv(t)
 	token := h.enter("carl@example.test", "Carl Operator")
 	var carl operator.Person
-	err := h.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
+	err := h.db.InSystem(t.Context(), func(ctx context.Context, tx pg.Tx) (err error) {
 		carl, err = operator.PersonByEmail(ctx, tx, "carl@example.test")
 		return err
 	})
