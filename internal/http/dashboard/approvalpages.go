@@ -34,7 +34,7 @@ func (d *dashboard) approvalsSurface() pages.Surface {
 	}
 	return signinpages.MountForApprovals(pages.Surface{
 		Name: "Coffer approvals", Groups: []string{"", "Organization"}, Pages: shown,
-		ElsewhereURL: d.conf.DashboardURL,
+		ElsewhereURL: d.conf.DashboardURL, FindNotices: d.findNotices,
 	}, d.conf.SignIn, d.conf.DashboardURL+signinpages.SecurityPath)
 }
 

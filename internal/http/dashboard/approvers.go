@@ -15,6 +15,10 @@ import (
 // swapSignatureLasts is how far ahead the end of a signature of a swap is, whose output arrives and is paid later.
 const swapSignatureLasts = approverpages.EnrolmentLasts
 
+// signAgainText says to a person that an earlier signature counts no more.
+const signAgainText = "Your signature has ended, or ends in a few minutes, and too few people have signed. It counts " +
+	"no more: sign again."
+
 // approverWords are the words in which the pages of approvers speak of an organization.
 var approverWords = approverpages.Words{
 	ListLead: "Who signs payments with which passkey, and which payments need it. The signer has its own record of " +
