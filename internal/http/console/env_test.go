@@ -219,7 +219,7 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 			AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff, Approvers: h.approvers,
 		}, log),
 		Approvers: h.approvers, FourEyes: changerequest.Rule{Enabled: true},
-		Worker:   func(chain.Name) *dispatch.Worker { return h.worker },
+		Worker: func(chain.Name) *dispatch.Worker { return h.worker },
 		LoadSanctions: func(context.Context) (SanctionsList, error) {
 			return SanctionsList{ID: "list_1", PublishedAt: h.now(), ImportedAt: h.now(), MaxAge: time.Hour}, nil
 		},

@@ -75,7 +75,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	for query, value := range map[string]*string{
 		`SELECT max(order_id) FROM dispatch_orders`:                     &orderID,
 		`SELECT max(wallet_id) FROM wallets WHERE purpose = 'TREASURY'`: &treasuryID,
-		`SELECT max(whitelisted_address_id) FROM whitelisted_addresses`:  &addressID,
+		`SELECT max(whitelisted_address_id) FROM whitelisted_addresses`: &addressID,
 	} {
 		if err := pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(), query).Scan(value); err != nil {
 			h.t.Fatal(err)

@@ -511,7 +511,7 @@ func (s *Set) values(path string) map[string]string {
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
 		"swapId": s.swap().ID(), "provider": swapProvider,
 		"batchId": s.batchID, "row": "1", "invoiceId": s.invoiceID(), "creditNoteId": noteID,
-		"approverKeyId":   passkeyID, "whitelistedAddressId": population.ID("wla", n/10*10),
+		"approverKeyId": passkeyID, "whitelistedAddressId": population.ID("wla", n/10*10),
 		"changeRequestId": requestID, "setting": "screeningUsdThreshold",
 	}
 	switch path {
