@@ -474,7 +474,8 @@ var addedRows = []string{
 		not_before, request_mac)
 	VALUES ('wla_x', $ORG, 'ETHEREUM', '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed', 'Exchange', '2026-01-01Z', 'ann',
 		'2026-01-01Z', ''),
-		('` + addressID + `', $ORG, 'ETHEREUM', '0x52908400098527886E0F7030069857D2E4169EE7', 'Bank', '2026-01-01Z', 'ann',
+		('` + addressID + `', $ORG, 'ETHEREUM', '0x52908400098527886E0F7030069857D2E4169EE7', 'Bank', '2026-01-01Z',
+		'ann',
 		'2026-01-01Z', '') ON CONFLICT DO NOTHING`,
 	`INSERT INTO webhook_jobs (job_id, org_id, kind, event_id, only_failed, status, after_sequence, last_sequence,
 		created_at, updated_at, ended_at)
@@ -514,7 +515,7 @@ func (s *Set) values(path string) map[string]string {
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
 		"swapId": s.swap().ID(), "provider": swapProvider,
 		"batchId": s.batchID, "row": "1", "invoiceId": s.invoiceID(), "creditNoteId": noteID,
-		"approverKeyId":   passkeyID, "whitelistedAddressId": addressID,
+		"approverKeyId": passkeyID, "whitelistedAddressId": addressID,
 		"changeRequestId": requestID, "setting": "screeningUsdThreshold",
 	}
 	switch path {
