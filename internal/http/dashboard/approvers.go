@@ -25,8 +25,8 @@ var approverWords = approverpages.Words{
 		"both and pays by that alone.",
 	RuleLead: "Which payments need signatures, and of how many people. A rule that protects less holds only after a " +
 		"cooling-off.",
-	WhyNone: "The operator of this service has not named the site of approvers in the signer's policy. Approvals work " +
-		"as the settings say.",
+	WhyNone: "The operator of this service has not named the site of approvers in the signer's policy. Approvals " +
+		"work as the settings say.",
 	NoKeys: "Without one, approvals work as the settings say. Make a passkey, and read its fingerprint to the person " +
 		"at the signer's host.",
 	Approve: "Approve payments", Enrol: "Change who approves",

@@ -475,8 +475,7 @@ var addedRows = []string{
 	VALUES ('wla_x', $ORG, 'ETHEREUM', '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed', 'Exchange', '2026-01-01Z', 'ann',
 		'2026-01-01Z', ''),
 		('` + addressID + `', $ORG, 'ETHEREUM', '0x52908400098527886E0F7030069857D2E4169EE7', 'Bank', '2026-01-01Z',
-		'ann',
-		'2026-01-01Z', '') ON CONFLICT DO NOTHING`,
+		'ann', '2026-01-01Z', '') ON CONFLICT DO NOTHING`,
 	`INSERT INTO webhook_jobs (job_id, org_id, kind, event_id, only_failed, status, after_sequence, last_sequence,
 		created_at, updated_at, ended_at)
 	VALUES ('` + jobID + `', $ORG, 'RESEND', $EVENT, false, 'COMPLETED', 1, 1, '2026-01-01Z', '2026-01-01Z',
