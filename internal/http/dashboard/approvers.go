@@ -16,8 +16,8 @@ import (
 const swapSignatureLasts = approverpages.EnrolmentLasts
 
 // signAgainText says to a person that an earlier signature counts no more.
-const signAgainText = "Your signature has ended, or ends in a few minutes, and too few people have signed. It counts " +
-	"no more: sign again."
+const signAgainText = "Your signature has ended, or ends in a few minutes, and too few people have signed. It " +
+	"counts no more: sign again."
 
 // approverWords are the words in which the pages of approvers speak of an organization.
 var approverWords = approverpages.Words{

@@ -115,6 +115,7 @@ const (
 	passkeyID  = "apk_00000000000000000000000000"
 
 	operatorPasskeyID = "apk_00000000000000000000000001"
+	addressID         = "wla_00000000000000000000000001"
 )
 
 // noMailer sends no mails.
@@ -472,7 +473,9 @@ var addedRows = []string{
 	`INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by,
 		not_before, request_mac)
 	VALUES ('wla_x', $ORG, 'ETHEREUM', '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed', 'Exchange', '2026-01-01Z', 'ann',
-		'2026-01-01Z', '') ON CONFLICT DO NOTHING`,
+		'2026-01-01Z', ''),
+		('` + addressID + `', $ORG, 'ETHEREUM', '0x52908400098527886E0F7030069857D2E4169EE7', 'Bank', '2026-01-01Z',
+		'ann', '2026-01-01Z', '') ON CONFLICT DO NOTHING`,
 	`INSERT INTO webhook_jobs (job_id, org_id, kind, event_id, only_failed, status, after_sequence, last_sequence,
 		created_at, updated_at, ended_at)
 	VALUES ('` + jobID + `', $ORG, 'RESEND', $EVENT, false, 'COMPLETED', 1, 1, '2026-01-01Z', '2026-01-01Z',
@@ -511,7 +514,7 @@ func (s *Set) values(path string) map[string]string {
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
 		"swapId": s.swap().ID(), "provider": swapProvider,
 		"batchId": s.batchID, "row": "1", "invoiceId": s.invoiceID(), "creditNoteId": noteID,
-		"approverKeyId": passkeyID, "whitelistedAddressId": population.ID("wla", n/10*10),
+		"approverKeyId": passkeyID, "whitelistedAddressId": addressID,
 		"changeRequestId": requestID, "setting": "screeningUsdThreshold",
 	}
 	switch path {
