@@ -74,7 +74,7 @@ func (m *mirror) CheckSignature(
 		return fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld, "The passkey is not this person's.")
 	}
 	words := statement(m.Context(person, signature.NotAfter))
-	if err := signature.Assertion.Verify(k.Passkey(), words.Challenge()); err != nil {
+	if err := signature.Verify(k.Passkey(), words); err != nil {
 		return fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld, "The signature is of other words.")
 	}
 	return nil

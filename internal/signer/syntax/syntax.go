@@ -127,6 +127,8 @@ func CheckIntent(intent signer.Intent) *signer.Refusal {
 	case !isShort(intent.CustomerID) || !isShort(intent.IdempotencyKeyHash):
 		return malformed(
 			"customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
+	case checkLists(intent) != nil:
+		return checkLists(intent)
 	case intent.SwapPayout() != nil && checkPayout(intent) != nil:
 		return checkPayout(intent)
 	case (intent.Swap != nil) != (kind.Payee == signer.ToProvider):
