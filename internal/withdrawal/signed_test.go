@@ -30,6 +30,7 @@ type mirror struct {
 	keys         map[string]*signertest.Passkey
 	network      string
 	isCareless   bool
+	onCheck      func()   // called before a signature is checked, if it is set
 	asked        []string // the texts of the mails to approvers
 }
 
@@ -66,6 +67,9 @@ func (m *mirror) CheckSignature(
 	_ context.Context, _ pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
 	statement func(signer.StatementContext) signer.Statement,
 ) error {
+	if m.onCheck != nil {
+		m.onCheck()
+	}
 	if m.isCareless {
 		return nil
 	}

@@ -25,7 +25,7 @@ func ListApprovalPages(conf Config) []pages.Page { return (&dashboard{conf}).app
 
 func (d *dashboard) approvalsSurface() pages.Surface {
 	shown := []pages.Page{
-		d.approvalsHomePage(), d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(),
+		d.approvalsHomePage(), d.approvalsPage(), d.reviewPage(), d.severalPage(), d.flaggedPage(), d.flaggedReviewPage(),
 		d.ownSwapsToApprovePage(), decisionsOf(d.ownSwapPage()), d.payoutsToApprovePage(), decisionsOf(d.payoutPage()),
 		d.approversPage(), d.newApproverPage(), d.approvalRulePage(), d.approverPage(),
 	}
@@ -50,7 +50,7 @@ func (d *dashboard) isForApprovals() bool { return d.conf.DashboardURL != "" }
 // approvalsHomePage shows what waits for approval at the address alone.
 func (d *dashboard) approvalsHomePage() pages.Page {
 	p := d.approvalsPage()
-	p.Path, p.Icon, p.Shortcut, p.MenuPath = "/", "", "", p.Path
+	p.Path, p.Icon, p.Shortcut, p.MenuPath, p.Acts = "/", "", "", p.Path, nil
 	return p
 }
 
@@ -63,10 +63,10 @@ func (d *dashboard) withoutSigning(list []pages.Page) []pages.Page {
 	if d.conf.ApprovalsURL == "" {
 		return list
 	}
-	list = slices.DeleteFunc(list, func(p pages.Page) bool { return p.Path == "/approvers/new" })
+	list = slices.DeleteFunc(list, func(p pages.Page) bool { return p.Path == "/approvers/new" || p.Path == severalPath })
 	for i, p := range list {
 		list[i].Acts = slices.DeleteFunc(p.Acts, func(a pages.Act) bool {
-			return a.Name == signAct || slices.Contains(signingPages, p.Path)
+			return a.Name == signAct || a.Name == togetherAct || slices.Contains(signingPages, p.Path)
 		})
 	}
 	return list

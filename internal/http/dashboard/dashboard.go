@@ -126,7 +126,7 @@ func (d *dashboard) surface() pages.Surface {
 		ElsewhereURL: d.conf.ApprovalsURL,
 		Pages: d.withoutSigning([]pages.Page{
 			d.homePage(),
-			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.restorePage(),
+			d.approvalsPage(), d.reviewPage(), d.severalPage(), d.flaggedPage(), d.flaggedReviewPage(), d.restorePage(),
 			d.ownSwapsToApprovePage(), d.payoutsToApprovePage(), d.historyPage(),
 			d.transactionsPage(), d.searchPage(),
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),
