@@ -4,7 +4,9 @@ CREATE TABLE organizations (
     org_id     text PRIMARY KEY,
     name       text NOT NULL,
     created_at timestamptz NOT NULL,
-    CONSTRAINT organizations_named CHECK (name <> '' AND length(name) <= 200)
+    CONSTRAINT organizations_named CHECK (name <> '' AND length(name) <= 200),
+    -- The operators' passkeys and their rule stand under this id. Rule SA-20.
+    CONSTRAINT organizations_not_operators CHECK (org_id <> 'OPERATORS')
 );
 CREATE INDEX organizations_listed ON organizations (created_at, org_id);
 SELECT coffer_tenant('organizations', 'SELECT', 'SELECT, INSERT');

@@ -173,6 +173,7 @@ CREATE TABLE whitelisted_addresses (
     removed_at  timestamptz,
     removed_by  text,
     revoked_seq bigint,               -- the entry of the removal in the signer's journal
+    waits_for   text,                 -- what the signer said last of an address that lacks signatures; it is asked again
     CONSTRAINT whitelisted_addresses_pkey PRIMARY KEY (whitelisted_address_id),
     CONSTRAINT whitelisted_addresses_own UNIQUE (org_id, whitelisted_address_id),
     CONSTRAINT whitelisted_addresses_organization FOREIGN KEY (org_id) REFERENCES organizations,
@@ -185,7 +186,9 @@ CREATE TABLE whitelisted_addresses (
     CONSTRAINT whitelisted_addresses_cool_off CHECK (not_before >= created_at AND usable_from >= not_before),
     CONSTRAINT whitelisted_addresses_removed CHECK (
         num_nonnulls(removed_at, removed_by) IN (0, 2) AND removed_by <> ''),
-    CONSTRAINT whitelisted_addresses_revoked CHECK (revoked_seq IS NULL OR removed_at IS NOT NULL)
+    CONSTRAINT whitelisted_addresses_revoked CHECK (revoked_seq IS NULL OR removed_at IS NOT NULL),
+    CONSTRAINT whitelisted_addresses_waiting CHECK (
+        waits_for IS NULL OR char_length(waits_for) BETWEEN 1 AND 500 AND refusal IS NULL)
 );
 CREATE UNIQUE INDEX whitelisted_addresses_live ON whitelisted_addresses (org_id, chain, address)
     WHERE removed_at IS NULL;
@@ -195,7 +198,7 @@ CREATE INDEX whitelisted_addresses_open ON whitelisted_addresses (whitelisted_ad
     WHERE removed_at IS NULL OR revoked_seq IS NULL;
 SELECT coffer_tenant('whitelisted_addresses', 'SELECT',
     'SELECT, INSERT,'
-        ' UPDATE (usable_from, proof, journal_id, journal_seq, refusal, removed_at, removed_by, revoked_seq)');
+        ' UPDATE (usable_from, proof, journal_id, journal_seq, refusal, removed_at, removed_by, revoked_seq, waits_for)');
 
 -- The requested columns never change. The signer may answer again, never with an earlier
 -- time. A removal happens once.
@@ -217,6 +220,6 @@ CREATE TRIGGER whitelisted_addresses_keep BEFORE UPDATE ON whitelisted_addresses
 CREATE TRIGGER whitelisted_addresses_stay BEFORE DELETE OR TRUNCATE ON whitelisted_addresses
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER whitelisted_addresses_written_once BEFORE UPDATE ON whitelisted_addresses FOR EACH ROW
-    WHEN (OLD.removed_at IS NOT NULL AND (NEW.usable_from, NEW.proof, NEW.journal_id, NEW.journal_seq, NEW.refusal)
-        IS DISTINCT FROM (OLD.usable_from, OLD.proof, OLD.journal_id, OLD.journal_seq, OLD.refusal))
+    WHEN (OLD.removed_at IS NOT NULL AND (NEW.usable_from, NEW.proof, NEW.journal_id, NEW.journal_seq, NEW.refusal, NEW.waits_for)
+        IS DISTINCT FROM (OLD.usable_from, OLD.proof, OLD.journal_id, OLD.journal_seq, OLD.refusal, OLD.waits_for))
     EXECUTE FUNCTION refuse_row_change();

@@ -164,6 +164,9 @@ CREATE TABLE return_requests (
     ended_at      timestamptz,
     ended_by_kind text,          -- who signed last or took it back
     ended_by      text,
+    decision      text NOT NULL DEFAULT 'REJECTED', -- REDIRECTED: operators sign it, and the address is not the sender's
+    reason        text,          -- of a redirect
+    reference     text,          -- of a redirect
     CONSTRAINT return_requests_pkey PRIMARY KEY (request_id),
     CONSTRAINT return_requests_own UNIQUE (org_id, request_id),
     CONSTRAINT return_requests_organization FOREIGN KEY (org_id) REFERENCES organizations,
@@ -173,6 +176,13 @@ CREATE TABLE return_requests (
     CONSTRAINT return_requests_sent CHECK (sent > 0 AND fee_kept >= 0 AND to_address <> ''),
     CONSTRAINT return_requests_by_people CHECK (
         asked_by_kind IN ('USER', 'OPERATOR') AND asked_by <> '' AND char_length(note) BETWEEN 1 AND 500),
+    CONSTRAINT return_requests_decision CHECK (
+        CASE decision
+            WHEN 'REJECTED' THEN num_nonnulls(reason, reference) = 0
+            WHEN 'REDIRECTED' THEN num_nonnulls(reason, reference) = 2 AND asked_by_kind = 'OPERATOR'
+                AND reason IN ('COMPLIANCE_HOLD', 'LAW_ENFORCEMENT') AND char_length(reference) BETWEEN 1 AND 500
+            ELSE false
+        END),
     CONSTRAINT return_requests_ended CHECK (
         num_nonnulls(ended_at, ended_by_kind, ended_by) = CASE status WHEN 'OPEN' THEN 0 ELSE 3 END)
 );
@@ -196,7 +206,7 @@ CREATE TABLE return_signatures (
     signature     jsonb NOT NULL, -- of the words, by the person's passkey
     CONSTRAINT return_signatures_pkey PRIMARY KEY (request_id, approver_kind, approver_id, not_after),
     CONSTRAINT return_signatures_request FOREIGN KEY (org_id, request_id) REFERENCES return_requests (org_id, request_id),
-    CONSTRAINT return_signatures_by_people CHECK (approver_kind = 'USER' AND approver_id <> ''),
+    CONSTRAINT return_signatures_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> ''),
     CONSTRAINT return_signatures_signature CHECK (jsonb_typeof(signature) = 'object' AND signature ? 'keyId'),
     CONSTRAINT return_signatures_ahead CHECK (not_after > at)
 );
@@ -204,16 +214,21 @@ SELECT coffer_tenant('return_signatures', 'SELECT', 'SELECT, INSERT');
 CREATE TRIGGER return_signatures_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON return_signatures
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- A signature is of a return that waits for it, and not by the person who asked for the return.
+-- A signature is of a return that waits for it, and not by the person who asked for the return. People of the
+-- organization sign a return, and operators a redirect. Rule SA-17.
 CREATE FUNCTION return_signatures_fit() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
     q record;
 BEGIN
-    SELECT status, asked_by_kind, asked_by INTO q
+    SELECT status, decision, asked_by_kind, asked_by INTO q
     FROM return_requests WHERE org_id = NEW.org_id AND request_id = NEW.request_id;
     IF (q.status = 'OPEN') IS NOT TRUE THEN
         RAISE EXCEPTION 'return % does not wait for this signature', NEW.request_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'return_signatures_waited_for';
+    END IF;
+    IF (NEW.approver_kind = 'OPERATOR') <> (q.decision = 'REDIRECTED') THEN
+        RAISE EXCEPTION 'return % is signed by other people', NEW.request_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'return_signatures_by_people';
     END IF;
     IF (q.asked_by_kind, q.asked_by) = (NEW.approver_kind, NEW.approver_id) THEN
         RAISE EXCEPTION 'return % was asked for by the same person', NEW.request_id
@@ -224,14 +239,15 @@ END $$;
 CREATE TRIGGER return_signatures_fit BEFORE INSERT ON return_signatures
     FOR EACH ROW EXECUTE FUNCTION return_signatures_fit();
 
--- A request is of a flagged deposit and of all of its amount to its sender. It never changes, and its end is permanent.
--- A signed one has a signature.
+-- A request is of a flagged deposit and of all of its amount, and a return goes to its sender. It never changes, and its
+-- end is permanent. A signed one has a signature.
 CREATE FUNCTION return_requests_keep() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         IF NEW.status <> 'OPEN' OR NOT EXISTS (
             SELECT FROM deposits d WHERE d.deposit_id = NEW.deposit_id AND d.org_id = NEW.org_id AND d.status = 'FLAGGED'
-                AND d.return_to = NEW.to_address AND d.amount = NEW.sent + NEW.fee_kept) THEN
+                AND (NEW.decision = 'REDIRECTED' OR d.return_to = NEW.to_address)
+                AND d.amount = NEW.sent + NEW.fee_kept) THEN
             RAISE EXCEPTION 'return % is of no flagged deposit', NEW.request_id
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'return_requests_begin';
         END IF;
@@ -239,9 +255,9 @@ BEGIN
     END IF;
     IF OLD.status <> 'OPEN'
        OR (NEW.request_id, NEW.org_id, NEW.deposit_id, NEW.to_address, NEW.sent, NEW.fee_kept, NEW.note, NEW.asked_at,
-           NEW.asked_by_kind, NEW.asked_by, NEW.asked_by_name)
+           NEW.asked_by_kind, NEW.asked_by, NEW.asked_by_name, NEW.decision, NEW.reason, NEW.reference)
        IS DISTINCT FROM (OLD.request_id, OLD.org_id, OLD.deposit_id, OLD.to_address, OLD.sent, OLD.fee_kept, OLD.note, OLD.asked_at,
-           OLD.asked_by_kind, OLD.asked_by, OLD.asked_by_name)
+           OLD.asked_by_kind, OLD.asked_by, OLD.asked_by_name, OLD.decision, OLD.reason, OLD.reference)
        OR NEW.status = 'SIGNED' AND NOT EXISTS (SELECT FROM return_signatures g WHERE g.request_id = NEW.request_id) THEN
         RAISE EXCEPTION 'return % stays as it was asked for', OLD.request_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'return_requests_fixed';
@@ -258,9 +274,10 @@ CREATE FUNCTION deposit_resolutions_as_asked() RETURNS trigger LANGUAGE plpgsql
 DECLARE
     q record;
 BEGIN
-    SELECT status, org_id, deposit_id, to_address, sent, fee_kept INTO q
+    SELECT status, org_id, deposit_id, to_address, sent, fee_kept, decision, reason, reference INTO q
     FROM return_requests WHERE request_id = NEW.resolution_id;
-    IF FOUND AND (q.status NOT IN ('SIGNED', 'RESTORED') OR NEW.decision <> 'REJECTED'
+    IF FOUND AND (q.status NOT IN ('SIGNED', 'RESTORED') OR NEW.decision <> q.decision
+            OR q.status = 'SIGNED' AND (q.reason, q.reference) IS DISTINCT FROM (NEW.reason, NEW.reference)
             OR (q.org_id, q.deposit_id, q.to_address, q.sent, q.fee_kept)
             IS DISTINCT FROM (NEW.org_id, NEW.deposit_id, NEW.to_address, NEW.sent, NEW.fee_kept))
         OR NEW.status <> 'FAILED' AND (NEW.decided_by_kind, NEW.decided_by) IS DISTINCT FROM ('OPERATOR', 'restore')

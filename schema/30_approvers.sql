@@ -28,10 +28,12 @@ CREATE TABLE approver_keys (
     retire_signature jsonb,                -- NULL: the server asks for the end, or the signer's host ended it
     retire_refusal   text,                 -- why the signer keeps the passkey; it is asked again
     retired_seq      bigint,               -- the entry of the end in the signer's journal
+    -- What the foreign key refers to: the operators are no organization.
+    organization_id  text GENERATED ALWAYS AS (nullif(org_id, 'OPERATORS')) STORED,
     CONSTRAINT approver_keys_pkey PRIMARY KEY (key_id),
     CONSTRAINT approver_keys_own UNIQUE (org_id, key_id),
     CONSTRAINT approver_keys_credential_once UNIQUE (credential_id),
-    CONSTRAINT approver_keys_organization FOREIGN KEY (org_id) REFERENCES organizations,
+    CONSTRAINT approver_keys_organization FOREIGN KEY (organization_id) REFERENCES organizations,
     CONSTRAINT approver_keys_right_known CHECK (key_right IN ('APPROVE', 'ENROL')),
     CONSTRAINT approver_keys_words CHECK (
         person <> '' AND email ~ '^[!-?\[\]-~]+@[!-?\[\]-~]+$' AND email = lower(email) AND octet_length(email) <= 254
@@ -129,9 +131,13 @@ CREATE TABLE approval_rules (
     journal_id   text,
     journal_seq  bigint,
     refusal      text,
+    organization_id text GENERATED ALWAYS AS (nullif(org_id, 'OPERATORS')) STORED, -- as of passkeys
     CONSTRAINT approval_rules_pkey PRIMARY KEY (proposal_id),
     CONSTRAINT approval_rules_own UNIQUE (org_id, proposal_id),
-    CONSTRAINT approval_rules_organization FOREIGN KEY (org_id) REFERENCES organizations,
+    CONSTRAINT approval_rules_organization FOREIGN KEY (organization_id) REFERENCES organizations,
+    CONSTRAINT approval_rules_of_operators CHECK (
+        org_id <> 'OPERATORS' OR coalesce(rule->'assets', '[]') IN ('[]', 'null')
+        AND rule @> '{"ownPayments": false, "returns": false}'),
     CONSTRAINT approval_rules_words CHECK (
         version > 0 AND proposed_by <> '' AND char_length(refusal) BETWEEN 1 AND 500),
     CONSTRAINT approval_rules_same CHECK (rule->>'orgId' = org_id AND rule->>'version' = version::text),
@@ -193,4 +199,26 @@ CREATE TABLE approval_rule_signatures (
 );
 SELECT coffer_tenant('approval_rule_signatures', 'SELECT', 'SELECT, INSERT');
 CREATE TRIGGER approval_rule_signatures_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON approval_rule_signatures
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- The signatures with which operators endorse an address, where they have a rule. One that ended may be given again.
+-- Rule SA-18.
+CREATE TABLE whitelist_signatures (
+    org_id                 text NOT NULL, -- of the address
+    whitelisted_address_id text COLLATE "C" NOT NULL,
+    by_key_id              text COLLATE "C" NOT NULL,
+    signed_by              text NOT NULL, -- the operator, as approvals name a person
+    not_after              timestamptz NOT NULL,
+    signature              jsonb NOT NULL,
+    at                     timestamptz NOT NULL,
+    by_org_id              text GENERATED ALWAYS AS ('OPERATORS') STORED,
+    CONSTRAINT whitelist_signatures_pkey PRIMARY KEY (whitelisted_address_id, by_key_id, not_after),
+    CONSTRAINT whitelist_signatures_address FOREIGN KEY (org_id, whitelisted_address_id)
+        REFERENCES whitelisted_addresses (org_id, whitelisted_address_id),
+    CONSTRAINT whitelist_signatures_by FOREIGN KEY (by_org_id, by_key_id) REFERENCES approver_keys (org_id, key_id),
+    CONSTRAINT whitelist_signatures_signature CHECK (jsonb_typeof(signature) = 'object' AND signature ? 'keyId'),
+    CONSTRAINT whitelist_signatures_ahead CHECK (not_after > at AND signed_by <> '')
+);
+SELECT coffer_tenant('whitelist_signatures', NULL, 'SELECT, INSERT');
+CREATE TRIGGER whitelist_signatures_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON whitelist_signatures
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

@@ -43,7 +43,7 @@ func (c signerApproversList) Run(std streams) error {
 
 type signerApproversFound struct {
 	signerConfigFlag
-	Org         string `arg:"" help:"The organization, such as org_01…"`
+	Org         string `arg:"" help:"The organization, such as org_01…, or OPERATORS."`
 	Email       string `arg:"" help:"The e-mail address of the passkey's owner."`
 	Right       string `arg:"" help:"APPROVE for payments, ENROL for other passkeys and the rule."`
 	Fingerprint string `arg:"" help:"The 20 digits that its owner reads out over another channel."`
@@ -67,7 +67,7 @@ func (c signerApproversFound) Run(std streams) error {
 
 type signerApproversRetire struct {
 	signerConfigFlag
-	Org    string `arg:"" help:"The organization, such as org_01…"`
+	Org    string `arg:"" help:"The organization, such as org_01…, or OPERATORS."`
 	ID     string `arg:"" help:"The passkey, such as apk_01…"`
 	Reason string `name:"because" required:"" help:"Why the passkey ends although the rule needs it."`
 }

@@ -53,8 +53,10 @@ func (c whitelistList) Run(ctx context.Context, std streams) error {
 func printWhitelisted(std streams, entry whitelist.Entry, readAt time.Time) {
 	fmt.Fprintf(std.out, "%s  %-11s  %s %s  %s  usable from %s\n", entry.ID, entry.Status(readAt), entry.Chain,
 		entry.Address, entry.Label, entry.UsableFrom.UTC().Format(time.RFC3339))
-	if entry.Refusal != "" {
-		fmt.Fprintf(std.out, "  %s\n", entry.Refusal)
+	for _, words := range []string{entry.Refusal, entry.WaitsFor} {
+		if words != "" {
+			fmt.Fprintf(std.out, "  %s\n", words)
+		}
 	}
 }
 

@@ -209,9 +209,18 @@ type Redirection struct {
 }
 
 // Redirect sends a flagged deposit to another address. Only the operator can redirect. Errors:
-// those of Reject, INVALID_ADDRESS, DESTINATION_NOT_ALLOWED. Rules DEP-31 and DEP-55.
+//   - those of Reject, INVALID_ADDRESS, DESTINATION_NOT_ALLOWED
+//   - INVALID_STATE if the operators' rule asks for signatures: AskRedirect asks operators for them
+//
+// Rules DEP-31, DEP-55 and SA-17.
 func (s *Service) Redirect(
 	ctx context.Context, depositID string, actor Actor, redirection Redirection,
+) (Deposit, error) {
+	return s.redirect(ctx, depositID, actor, redirection, false)
+}
+
+func (s *Service) redirect(
+	ctx context.Context, depositID string, actor Actor, redirection Redirection, mayAsk bool,
 ) (Deposit, error) {
 	switch {
 	case !actor.isAllowed(identity.RedirectFlaggedDeposit):
@@ -231,6 +240,7 @@ func (s *Service) Redirect(
 		resolution{
 			decision: decisionRedirected, note: redirection.Note, reason: redirection.Reason,
 			reference: redirection.Reference, toAddress: chain.Address(redirection.ToAddress), actor: actor,
+			mayAsk: mayAsk,
 		},
 	)
 }
@@ -356,7 +366,8 @@ type resolution struct {
 	toAddress               chain.Address
 	sent, feeKept           money.Amount
 
-	// Of a return that people sign: who asked for it, as approvals name a person, the approvals, and how many it needs.
+	// Of a return or a redirect that people sign: who asked for it, as approvals name a person, the approvals, and how
+	// many it needs.
 	madeBy    string
 	approvals []signer.Approval
 	required  int
@@ -474,12 +485,12 @@ func (s *Service) trySendAway(ctx context.Context, depositID string, res resolut
 			return refusal
 		}
 		res.id = id.New("res", tx.Now)
-		if res.decision == decisionRejected {
-			if isHeld, err := s.holdForPeople(ctx, tx, d, res); err != nil || isHeld {
-				return s.loadObject(ctx, tx, d, &object, err)
-			}
-		} else if err := checkNoRequest(ctx, tx, d); err != nil {
-			return err
+		hold := s.holdForPeople
+		if res.decision == decisionRedirected {
+			hold = s.holdForOperators
+		}
+		if isHeld, err := hold(ctx, tx, d, res); err != nil || isHeld {
+			return s.loadObject(ctx, tx, d, &object, err)
 		}
 		if err := s.startTransfer(ctx, tx, d, res, payerID, &object); err != nil {
 			return err

@@ -84,7 +84,9 @@ type Service struct {
 	Approvers Approvers
 	// ReturnPage returns the page on which people sign the return of a deposit; nil: unknown.
 	ReturnPage func(depositID string) string
-	Log        *slog.Logger
+	// RedirectPage returns the page on which operators sign the redirect of a deposit; nil: unknown.
+	RedirectPage func(depositID string) string
+	Log          *slog.Logger
 
 	lastDecided sync.Map // chain.Name -> hash of the block that decideBlock saw last
 	// orphansWarned has when each arrival was last logged that waits for the row of its deposit swap, by deposit.

@@ -277,9 +277,16 @@ func (s *Service) OnRestored(
 // restoreResolution inserts the resolution of an order that only the journal has. It reserves no
 // funds: they stay held until dispatch reserves them.
 func (s *Service) restoreResolution(ctx context.Context, tx pg.Tx, d storedDeposit, o dispatch.RestoredOrder) error {
-	after, decision := d, decisionRejected
+	decision, err := restoreReturnRequest(ctx, tx, o.ID)
+	if err != nil {
+		return err
+	}
+	after := d
 	after.status = Rejecting
-	if string(o.To) != d.flag.returnTo {
+	if decision == "" {
+		decision = decisionRejected
+	}
+	if string(o.To) != d.flag.returnTo || decision == decisionRedirected {
 		after.status, decision = Redirecting, decisionRedirected
 	}
 	feeKept, err := d.amount.Sub(o.Amount)
@@ -287,9 +294,6 @@ func (s *Service) restoreResolution(ctx context.Context, tx pg.Tx, d storedDepos
 		return err
 	}
 	status, verb := "OPEN", auditActions[after.status]
-	if err := restoreReturnRequest(ctx, tx, o.ID); err != nil {
-		return err
-	}
 	// The order pays no one, and the deposit waits for another decision.
 	if !o.Signed {
 		status, verb = "FAILED", "resolution_failed"

@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -35,18 +36,22 @@ type Approvers interface {
 	Context(person, notAfter string) signer.StatementContext
 }
 
-// ReturnRequest is a return of a flagged deposit that a person asked for. It waits for the signatures of other people,
-// and then becomes the resolution of the same id.
+// ReturnRequest is a return or a redirect of a flagged deposit that a person asked for. It waits for the signatures of
+// other people, and then becomes the resolution of the same id.
 type ReturnRequest struct {
-	ID        string
-	ToAddress chain.Address
-	Amount    money.Amount // what leaves
-	FeeKept   money.Amount // of a native coin, for the network
-	Note      string
-	AskedBy   audit.Actor
-	AskedName string // of the person; "" when there is none
-	AskedAt   time.Time
-	SignedBy  []audit.Actor // whose signatures still count, in the order in which they came
+	ID string
+	// IsRedirect says that it goes to another address than the sender, and that operators sign it.
+	IsRedirect bool
+	Reason     string // of a redirect
+	Reference  string // of a redirect
+	ToAddress  chain.Address
+	Amount     money.Amount // what leaves
+	FeeKept    money.Amount // of a native coin, for the network
+	Note       string
+	AskedBy    audit.Actor
+	AskedName  string // of the person; "" when there is none
+	AskedAt    time.Time
+	SignedBy   []audit.Actor // whose signatures still count, in the order in which they came
 }
 
 // IsSignedBy reports whether a signature of this person counts.
@@ -54,11 +59,13 @@ func (q ReturnRequest) IsSignedBy(person audit.Actor) bool {
 	return slices.Contains(q.SignedBy, person)
 }
 
-// ReturnReview is what a person sees before the return of a flagged deposit. It is read in one transaction.
+// ReturnReview is what a person sees before the return or the redirect of a flagged deposit. It is read in one
+// transaction.
 type ReturnReview struct {
-	// People is how many people have to sign a return by the organization's rule; 0: a rejection needs no signature.
+	// People is how many people have to sign a return by the organization's rule, or operators a redirect by theirs; 0:
+	// it needs no signature.
 	People int
-	// Request waits for signatures; nil: no one has asked for the return.
+	// Request waits for signatures; nil: no one has asked for it.
 	Request *ReturnRequest
 	// NoWords says why no one can sign it now; nil: its words are known.
 	NoWords   *fault.Fault
@@ -96,32 +103,39 @@ func (s *Service) LoadReturn(ctx context.Context, org, depositID string) (r Retu
 		if r.People, err = s.countPeople(ctx, tx, d, d.amount); err != nil {
 			return err
 		}
-		q, err := loadReturnRequest(ctx, tx, d.id, "")
-		if err != nil || q == nil {
-			return err
-		}
-		approvals, err := s.loadSignatures(ctx, tx, d, *q)
-		if err != nil {
-			return err
-		}
-		for _, a := range approvals {
-			kind, personID, _ := strings.Cut(a.Approver, " ")
-			q.SignedBy = append(q.SignedBy, audit.Actor{Kind: kind, ID: personID})
-		}
-		r.Request = q
-		words, err := s.newReturnStatement(d, q.resolution())
-		if r.NoWords = fault.Find(err); err != nil {
-			return ignoreFault(err)
-		}
-		r.statement = func(person, notAfter string) signer.Statement {
-			return words(s.Approvers.Context(person, notAfter))
-		}
-		return nil
+		return s.loadRequest(ctx, tx, d, false, &r)
 	})
 	if err != nil {
 		return ReturnReview{}, fmt.Errorf("look at the return of deposit %s: %w", depositID, err)
 	}
 	return r, nil
+}
+
+// loadRequest stores in a review the return or the redirect that waits for signatures, with its words.
+func (s *Service) loadRequest(
+	ctx context.Context, tx pg.Tx, d storedDeposit, isRedirect bool, r *ReturnReview,
+) error {
+	q, err := loadReturnRequest(ctx, tx, d.id, "")
+	if err != nil || q == nil || q.IsRedirect != isRedirect {
+		return err
+	}
+	approvals, err := s.loadSignatures(ctx, tx, d, *q)
+	if err != nil {
+		return err
+	}
+	for _, a := range approvals {
+		kind, personID, _ := strings.Cut(a.Approver, " ")
+		q.SignedBy = append(q.SignedBy, audit.Actor{Kind: kind, ID: personID})
+	}
+	r.Request = q
+	words, err := s.newReturnStatement(d, q.resolution())
+	if r.NoWords = fault.Find(err); err != nil {
+		return ignoreFault(err)
+	}
+	r.statement = func(person, notAfter string) signer.Statement {
+		return words(s.Approvers.Context(person, notAfter))
+	}
+	return nil
 }
 
 // ignoreFault returns an error that is no fault.
@@ -183,28 +197,42 @@ func (s *Service) holdForPeople(
 		return false, err
 	case people > 0 && !res.mayAsk:
 		return false, s.newUnsignedReturn(d, people)
-	case waiting != nil && people > 0:
+	case waiting != nil && people > 0 && !waiting.IsRedirect:
 		return true, nil
 	case waiting != nil:
-		return false, newReturnWaits(d)
+		return false, newReturnWaits(d, *waiting)
 	case people == 0:
 		return false, nil
 	}
-	_, err = tx.Exec(ctx, `
-		INSERT INTO return_requests (request_id, org_id, deposit_id, status, to_address, sent, fee_kept, note, asked_at,
-			asked_by_kind, asked_by, asked_by_name)
-		VALUES ($1, $2, $3, 'OPEN', $4, $5, $6, nullif($7, ''), $8, $9, $10, nullif($11, ''))`,
-		res.id, d.orgID, d.id, string(res.toAddress), res.sent, res.feeKept, res.note, tx.Now, res.actor.Kind,
-		res.actor.ID, res.actor.Name)
-	if err != nil {
-		return false, fmt.Errorf("ask for the return of deposit %s: %w", d.id, err)
-	}
-	return true, recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(d, res.actor, "return_requested",
-		map[string]string{
-			"resolution": res.id, "toAddress": string(res.toAddress), "amount": res.sent.String(), "note": res.note,
-			"required": fmt.Sprint(people),
-		})})
+	return true, insertReturnRequest(ctx, tx, d, res, people)
 }
+
+// insertReturnRequest writes that a return or a redirect waits for the signatures of people.
+func insertReturnRequest(ctx context.Context, tx pg.Tx, d storedDeposit, res resolution, people int) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO return_requests (request_id, org_id, deposit_id, status, to_address, sent, fee_kept, note, asked_at,
+			asked_by_kind, asked_by, asked_by_name, decision, reason, reference)
+		VALUES ($1, $2, $3, 'OPEN', $4, $5, $6, nullif($7, ''), $8, $9, $10, nullif($11, ''), $12, nullif($13, ''),
+			nullif($14, ''))`,
+		res.id, d.orgID, d.id, string(res.toAddress), res.sent, res.feeKept, res.note, tx.Now, res.actor.Kind,
+		res.actor.ID, res.actor.Name, res.decision, res.reason, res.reference)
+	if err != nil {
+		return fmt.Errorf("ask for the return of deposit %s: %w", d.id, err)
+	}
+	detail := map[string]string{
+		"resolution": res.id, "toAddress": string(res.toAddress), "amount": res.sent.String(), "note": res.note,
+		"required": fmt.Sprint(people),
+	}
+	if res.decision == decisionRedirected {
+		detail["reason"], detail["reference"] = res.reason, res.reference
+	}
+	return recordAudit(ctx, tx, []audit.Entry{
+		newDecisionEntry(d, res.actor, requestVerbs[res.decision]+"_requested", detail),
+	})
+}
+
+// requestVerbs name what waits for signatures in the audit log.
+var requestVerbs = map[string]string{decisionRejected: "return", decisionRedirected: "redirect"}
 
 // newUnsignedReturn returns the answer to a rejection by a caller that cannot ask people for signatures.
 func (s *Service) newUnsignedReturn(d storedDeposit, people int) *fault.Fault {
@@ -217,8 +245,13 @@ func (s *Service) newUnsignedReturn(d storedDeposit, people int) *fault.Fault {
 		people).WithAdvice("%s", advice)
 }
 
-// newReturnWaits returns the answer to another decision while a return waits for signatures.
-func newReturnWaits(d storedDeposit) *fault.Fault {
+// newReturnWaits returns the answer to another decision while a return or a redirect waits for signatures.
+func newReturnWaits(d storedDeposit, q ReturnRequest) *fault.Fault {
+	if q.IsRedirect {
+		return newConflict(d.status, fault.ResolutionInProgress, fault.NothingWritten,
+			"An operator asked to send this deposit to another address, and that waits for signatures of operators.").
+			WithAdvice("The operators sign it on the deposit's page of the console, or take it back there.")
+	}
 	return newConflict(d.status, fault.ResolutionInProgress, fault.NothingWritten,
 		"A person asked for the return of this deposit, and the return waits for signatures.").
 		WithAdvice("Sign it on the deposit's page of the dashboard, or take it back there first.")
@@ -228,7 +261,7 @@ func newReturnWaits(d storedDeposit) *fault.Fault {
 func checkNoRequest(ctx context.Context, tx pg.Tx, d storedDeposit) error {
 	q, err := loadReturnRequest(ctx, tx, d.id, "")
 	if err == nil && q != nil {
-		return newReturnWaits(d)
+		return newReturnWaits(d, *q)
 	}
 	return err
 }
@@ -239,11 +272,12 @@ func loadReturnRequest(ctx context.Context, tx pg.Tx, depositID, requestID strin
 	var q ReturnRequest
 	err := tx.QueryRow(ctx, `
 		SELECT request_id, to_address, sent, fee_kept, coalesce(note, ''), asked_by_kind, asked_by,
-			coalesce(asked_by_name, ''), asked_at
+			coalesce(asked_by_name, ''), asked_at, decision = 'REDIRECTED', coalesce(reason, ''),
+			coalesce(reference, '')
 		FROM return_requests WHERE deposit_id = $1 AND status = 'OPEN' AND $2 IN ('', request_id)`,
 		depositID, requestID).
 		Scan(&q.ID, &q.ToAddress, &q.Amount, &q.FeeKept, &q.Note, &q.AskedBy.Kind, &q.AskedBy.ID, &q.AskedName,
-			&q.AskedAt)
+			&q.AskedAt, &q.IsRedirect, &q.Reason, &q.Reference)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -256,17 +290,37 @@ func loadReturnRequest(ctx context.Context, tx pg.Tx, depositID, requestID strin
 // resolution returns the resolution that the request becomes.
 func (q ReturnRequest) resolution() resolution {
 	return resolution{
-		id: q.ID, decision: decisionRejected, note: q.Note, actor: Actor{Actor: q.AskedBy, Name: q.AskedName},
-		toAddress: q.ToAddress, sent: q.Amount, feeKept: q.FeeKept, madeBy: approver.PersonName(q.AskedBy),
+		id: q.ID, decision: q.decision(), reason: q.Reason, reference: q.Reference, note: q.Note,
+		actor: Actor{Actor: q.AskedBy, Name: q.AskedName}, toAddress: q.ToAddress, sent: q.Amount, feeKept: q.FeeKept,
+		madeBy: approver.PersonName(q.AskedBy),
 	}
 }
 
-// returnTerms returns the terms of the order of a resolution: what people sign of a return.
+func (q ReturnRequest) decision() string {
+	if q.IsRedirect {
+		return decisionRedirected
+	}
+	return decisionRejected
+}
+
+// signersOf returns the organization whose people sign, or signer.Operators.
+func (q ReturnRequest) signersOf(d storedDeposit) string {
+	if q.IsRedirect {
+		return signer.Operators
+	}
+	return d.orgID
+}
+
+// returnTerms returns the terms of the order of a resolution: what people sign of a return or a redirect.
 func returnTerms(d storedDeposit, res resolution) signer.Terms {
-	return signer.Terms{
+	t := signer.Terms{
 		OrgID: d.orgID, WithdrawalID: res.id, Chain: d.chain, MintID: *d.mintID, Contract: d.contract,
 		To: res.toAddress, Amount: res.sent, MadeBy: res.madeBy,
 	}
+	if res.decision == decisionRedirected {
+		t.Redirect = &signer.RedirectOf{DepositID: d.id, Reason: res.reason, Reference: res.reference}
+	}
+	return t
 }
 
 // newReturnStatement returns the words that a person signs who approves a return: those that the signer builds from the
@@ -280,6 +334,9 @@ func (s *Service) newReturnStatement(
 	}
 	words := signer.PaymentWords{
 		Terms: returnTerms(d, res), Purpose: signer.Return, Network: network, Token: token,
+	}
+	if words.Redirect != nil {
+		return func(c signer.StatementContext) signer.Statement { return signer.RedirectStatement(words, c) }, nil
 	}
 	return func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) }, nil
 }
@@ -319,6 +376,13 @@ func (s *Service) loadSignatures(
 // INVALID_REQUEST for a signature that is not valid. Rules CO-145, CO-146 and SA-7.
 func (s *Service) SignReturn(
 	ctx context.Context, depositID, requestID string, actor Actor, signature signer.KeySignature,
+) (Deposit, error) {
+	return s.signRequest(ctx, depositID, requestID, actor, signature, decisionRejected)
+}
+
+// signRequest is SignReturn, also of a redirect.
+func (s *Service) signRequest(
+	ctx context.Context, depositID, requestID string, actor Actor, signature signer.KeySignature, decision string,
 ) (object Deposit, err error) {
 	unlocked, err := s.findFlagged(ctx, depositID, actor, "")
 	if err == nil {
@@ -342,55 +406,56 @@ func (s *Service) SignReturn(
 		if err := s.checkDecidable(ctx, tx, unlocked); err != nil {
 			return err
 		}
-		d, isRepeated, err := s.lockFlagged(ctx, tx, depositID, decisionRejected)
+		d, isRepeated, err := s.lockFlagged(ctx, tx, depositID, decision)
 		if err != nil || isRepeated {
 			return s.loadObject(ctx, tx, d, &object, err)
 		}
 		if unlocked.status != Flagged {
 			return newNoRequest(d) // it came back meanwhile, and what the network asks for was not read
 		}
-		return s.signReturn(ctx, tx, d, requestID, actor, signature, feeKept, payerID, &object)
+		q, err := s.loadSignable(ctx, tx, d, requestID, actor, feeKept, decision)
+		if err != nil {
+			return err
+		}
+		return s.signReturn(ctx, tx, d, *q, actor, signature, payerID, &object)
 	})
 	if pg.ViolatesConstraint(err, "deposit_resolutions_void_first") {
 		// Another decision was refused meanwhile, and its grant has to be voided first.
 		return Deposit{}, newNoRequest(unlocked)
 	}
 	if err != nil {
-		return Deposit{}, s.mapConflict(ctx, depositID, actor, decisionRejected, &object, err)
+		return Deposit{}, s.mapConflict(ctx, depositID, actor, decision, &object, err)
 	}
 	return object, nil
 }
 
 // signReturn writes the signature of a return of a locked deposit, and lets the return go with the last one.
 func (s *Service) signReturn(
-	ctx context.Context, tx pg.Tx, d storedDeposit, requestID string, actor Actor, signature signer.KeySignature,
-	feeKept money.Amount, payerID string, object *Deposit,
+	ctx context.Context, tx pg.Tx, d storedDeposit, q ReturnRequest, actor Actor, signature signer.KeySignature,
+	payerID string, object *Deposit,
 ) error {
-	q, err := s.loadSignable(ctx, tx, d, requestID, actor, feeKept)
-	if err != nil {
-		return err
-	}
 	res, person := q.resolution(), approver.PersonName(actor.Actor)
 	statement, err := s.newReturnStatement(d, res)
 	if err != nil {
 		return err
 	}
-	err = s.Approvers.CheckSignature(ctx, tx, d.orgID, person, signer.RightApprove, signature, statement)
+	err = s.Approvers.CheckSignature(ctx, tx, q.signersOf(d), person, signer.RightApprove, signature, statement)
 	if err != nil {
 		return fmt.Errorf("verify the signature of return %s: %w", q.ID, err)
 	}
-	if err := s.writeSignature(ctx, tx, d, *q, actor, signature); err != nil {
+	if err := s.writeSignature(ctx, tx, d, q, actor, signature); err != nil {
 		return err
 	}
-	people, err := s.countPeople(ctx, tx, d, q.Amount)
+	people, err := s.countSigners(ctx, tx, d, q)
 	if err != nil {
 		return err
 	}
-	if res.approvals, err = s.loadSignatures(ctx, tx, d, *q); err != nil {
+	if res.approvals, err = s.loadSignatures(ctx, tx, d, q); err != nil {
 		return err
 	}
 	res.required = max(people, 1)
-	err = recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(d, actor, "return_signed", map[string]string{
+	verb := requestVerbs[res.decision] + "_signed"
+	err = recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(d, actor, verb, map[string]string{
 		"resolution": q.ID, "toAddress": string(q.ToAddress), "amount": q.Amount.String(),
 		"approvals": fmt.Sprint(len(res.approvals)), "required": fmt.Sprint(res.required),
 	})})
@@ -410,12 +475,13 @@ func (s *Service) signReturn(
 // now.
 func (s *Service) loadSignable(
 	ctx context.Context, tx pg.Tx, d storedDeposit, requestID string, actor Actor, feeKept money.Amount,
+	decision string,
 ) (*ReturnRequest, error) {
 	q, err := loadReturnRequest(ctx, tx, d.id, requestID)
 	switch {
 	case err != nil:
 		return nil, err
-	case q == nil || requestID == "":
+	case q == nil || requestID == "" || q.decision() != decision:
 		return nil, newNoRequest(d)
 	case s.Approvers == nil:
 		return nil, newConflict(d.status, fault.InvalidState, fault.Undecided,
@@ -423,23 +489,15 @@ func (s *Service) loadSignable(
 			WithAdvice("Take the return back and reject the deposit without a signature.")
 	case q.AskedBy == actor.Actor:
 		return nil, newConflict(d.status, fault.InvalidState, fault.Undecided,
-			"You asked for this return, so another person signs it.")
+			"You asked for this %s, so another person signs it.", requestVerbs[decision])
 	case q.FeeKept.Less(feeKept):
 		return nil, newConflict(d.status, fault.InvalidState, fault.Undecided,
 			"The network now asks for %v units to send this deposit, and the return keeps %v for it.", feeKept,
 			q.FeeKept).
 			WithAdvice("Sign it when the network costs less, or take it back and ask for the return again.")
 	}
-	if err := s.verifyFlag(d, actor); err != nil {
+	if err := s.checkSender(d, *q, actor); err != nil {
 		return nil, err
-	}
-	if d.flag.returnTo != string(q.ToAddress) {
-		return nil, newNoRequest(d)
-	}
-	if s.BlockSanctioned {
-		if err := refuseSanctioned(d); err != nil {
-			return nil, err
-		}
 	}
 	if _, isOwn, err := findOwnAddress(ctx, tx, d, q.ToAddress); err != nil {
 		return nil, err
@@ -447,6 +505,32 @@ func (s *Service) loadSignable(
 		return nil, newOwnAddress(q.ToAddress)
 	}
 	return q, nil
+}
+
+// checkSender refuses a return that would not go to the sender, or would go to one on a sanctions list. A redirect goes
+// where operators say.
+func (s *Service) checkSender(d storedDeposit, q ReturnRequest, actor Actor) error {
+	if q.IsRedirect {
+		return nil
+	}
+	if err := s.verifyFlag(d, actor); err != nil {
+		return err
+	}
+	if d.flag.returnTo != string(q.ToAddress) {
+		return newNoRequest(d)
+	}
+	if s.BlockSanctioned {
+		return refuseSanctioned(d)
+	}
+	return nil
+}
+
+// countSigners returns how many people have to sign a request by the rule that holds now.
+func (s *Service) countSigners(ctx context.Context, tx pg.Tx, d storedDeposit, q ReturnRequest) (int, error) {
+	if q.IsRedirect {
+		return s.countOperators(ctx, tx)
+	}
+	return s.countPeople(ctx, tx, d, q.Amount)
 }
 
 func (s *Service) writeSignature(
@@ -459,7 +543,7 @@ func (s *Service) writeSignature(
 	person := approver.PersonName(actor.Actor)
 	if slices.ContainsFunc(approvals, func(a signer.Approval) bool { return a.Approver == person }) {
 		return newConflict(d.status, fault.InvalidState, fault.NothingWritten,
-			"You have already signed this return, and each person counts once.").
+			"You have already signed this %s, and each person counts once.", requestVerbs[q.decision()]).
 			WithAdvice("Another person has to sign it, too.")
 	}
 	notAfter, err := time.Parse(time.RFC3339Nano, signature.NotAfter)
@@ -476,15 +560,16 @@ func (s *Service) writeSignature(
 	switch {
 	case pg.ViolatesConstraint(err, "return_signatures_by_people"):
 		return newConflict(d.status, fault.InvalidState, fault.Undecided,
-			"Only people of the organization sign the return of a deposit.")
+			"Only people of the organization sign the return of a deposit, and only operators a redirect.")
 	case err != nil:
 		return fmt.Errorf("sign the return of deposit %s: %w", d.id, err)
 	}
 	return nil
 }
 
-// WithdrawReturn takes a return back that waits for signatures. The deposit stays flagged, and nothing was sent.
-// Errors: those of AskReturn, and INVALID_STATE for a return that does not wait any more. Rule CO-145.
+// WithdrawReturn takes a return back that waits for signatures; an operator takes back a redirect, too. The deposit
+// stays flagged, and nothing was sent. Errors: those of AskReturn, and INVALID_STATE for a return that does not wait
+// any more. Rule CO-145.
 func (s *Service) WithdrawReturn(
 	ctx context.Context, depositID, requestID string, actor Actor,
 ) (object Deposit, err error) {
@@ -500,13 +585,17 @@ func (s *Service) WithdrawReturn(
 		if err != nil {
 			return err
 		}
-		if q == nil || requestID == "" {
+		switch {
+		case q == nil || requestID == "":
 			return newNoRequest(d)
+		case q.IsRedirect && !actor.isAllowed(identity.RedirectFlaggedDeposit):
+			return newOperatorOnly("Only operators of this service take a redirect back.")
 		}
 		if err := endReturnRequest(ctx, tx, q.ID, requestWithdrawn, actor.Actor); err != nil {
 			return err
 		}
-		err = recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(d, actor, "return_withdrawn", map[string]string{
+		verb := requestVerbs[q.decision()] + "_withdrawn"
+		err = recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(d, actor, verb, map[string]string{
 			"resolution": q.ID, "toAddress": string(q.ToAddress), "amount": q.Amount.String(),
 		})})
 		if err != nil {
@@ -540,14 +629,19 @@ func endReturnRequest(ctx context.Context, tx pg.Tx, requestID, status string, a
 	return nil
 }
 
-// restoreReturnRequest ends the request of a return that the signer's journal has and the database did not.
-func restoreReturnRequest(ctx context.Context, tx pg.Tx, resolutionID string) error {
+// restoreReturnRequest ends the request of a return that the signer's journal has and the database did not. It returns
+// what was asked for, "" if the database has no such request.
+func restoreReturnRequest(ctx context.Context, tx pg.Tx, resolutionID string) (decision string, _ error) {
 	_, err := tx.Exec(ctx, `
 		UPDATE return_requests SET status = $2, ended_at = $3, ended_by_kind = $4, ended_by = $5
 		WHERE request_id = $1 AND status = 'OPEN'`, resolutionID, requestRestored, tx.Now, systemActor.Kind,
 		systemActor.ID)
-	if err != nil {
-		return fmt.Errorf("restore the request of return %s: %w", resolutionID, err)
+	if err == nil {
+		err = tx.QueryRow(ctx, `SELECT coalesce(max(decision), '') FROM return_requests WHERE request_id = $1`,
+			resolutionID).Scan(&decision)
 	}
-	return nil
+	if err != nil {
+		return "", fmt.Errorf("restore the request of return %s: %w", resolutionID, err)
+	}
+	return decision, nil
 }

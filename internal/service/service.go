@@ -216,14 +216,15 @@ func New(conf Config, parts Parts) *Service {
 		BlockSanctioned: conf.BlockSanctioned, Log: parts.Log,
 	}
 	s.Swaps.Deposits = strayCreditor{s.Deposits}
-	s.Whitelist = whitelist.New(parts.DB, parts.Signer, whitelist.Config{
-		AttestKey: parts.AttestKey, GrantKey: parts.Grants, Chains: s.Chains, CoolingOff: conf.CoolingOff,
-	}, parts.Log)
 	approvers := approver.Config{AttestKey: parts.AttestKey, GrantKey: parts.Grants, Chains: s.Chains}
 	if conf.QueuesMail && parts.Seal != nil {
 		approvers.Mails = &mail.Outbox{Seal: parts.Seal}
 	}
 	s.Approvers = approver.New(parts.DB, parts.Signer, approvers, parts.Log)
+	s.Whitelist = whitelist.New(parts.DB, parts.Signer, whitelist.Config{
+		AttestKey: parts.AttestKey, GrantKey: parts.Grants, Chains: s.Chains, CoolingOff: conf.CoolingOff,
+		Approvers: s.Approvers,
+	}, parts.Log)
 	s.Withdrawals = &withdrawal.Service{
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Events: wire.NewRecorder(), Prices: parts.Prices,
 		PriceAge: conf.PriceAge, HasPriceSource: conf.HasPriceSource,

@@ -25,6 +25,10 @@ const (
 	RightEnrol   Right = "ENROL"   // which passkeys exist, and the rule
 )
 
+// Operators stands in the journal where an organization's id does, for the passkeys and the rule of the operators of
+// this installation. No organization has this id. Their rule has a quorum and nothing else.
+const Operators = "OPERATORS"
+
 // People says whether the payments of a kind need signatures of people.
 type People string
 
@@ -229,10 +233,10 @@ func RetireStatement(r Retirement, c StatementContext) Statement {
 
 // RuleStatement returns what a person signs who changes a rule.
 func RuleStatement(r ApprovalRule, c StatementContext) Statement {
-	s := Statement{}.add("act", ChangeRule).
-		add("quorum", strconv.Itoa(r.Quorum)).
-		add("ownPayments", yesNo(r.OwnPayments)).
-		add("returns", yesNo(r.Returns))
+	s := Statement{}.add("act", ChangeRule).add("quorum", strconv.Itoa(r.Quorum))
+	if r.OrgID != Operators {
+		s = s.add("ownPayments", yesNo(r.OwnPayments)).add("returns", yesNo(r.Returns))
+	}
 	for _, a := range r.Assets {
 		s = s.add("asset", fmt.Sprintf("%s: without people below %v units, and at most %v units in a day",
 			asset(a.Chain, a.Contract), a.Threshold, a.DayMax))

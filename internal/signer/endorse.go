@@ -25,6 +25,9 @@ type Endorsement struct {
 	// MAC is made with the key of grants. It proves that an operator asked for the address, and
 	// that it is not just a row. The signer checks it and does not record it.
 	MAC []byte `json:"mac,omitempty"`
+	// Label and SignedBy are what operators signed, where they have a rule. The signer does not record them.
+	Label    string         `json:"label,omitempty"`
+	SignedBy []KeySignature `json:"signedBy,omitempty"`
 }
 
 // EndorsedAddress is an endorsement as the signer recorded it.
@@ -40,6 +43,8 @@ type EndorseBody struct {
 	// UsableFrom is NotBefore, or the end of the policy's cooling-off if that is later.
 	UsableFrom string `json:"usableFrom"`
 	Proof      []byte `json:"proof"` // ed25519 by the attestation key, see SignedBytes
+	// Consents are the operators' signatures with which the address was endorsed.
+	Consents []Consent `json:"consents,omitempty"`
 }
 
 // Revocation revokes an endorsement.

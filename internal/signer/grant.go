@@ -35,8 +35,18 @@ type Terms struct {
 	Refund *RefundOf
 	// Batch is the row of a batch that a payment makes; nil for every other payment.
 	Batch *BatchRow
-	// MadeBy is the person who asked for an organization's own payment while a rule held, as Approval.Approver has it.
+	// Redirect is the flagged deposit that goes to another address than its sender; nil for every other payment.
+	Redirect *RedirectOf
+	// MadeBy is the person who asked for an organization's own payment or for a redirect while a rule held, as
+	// Approval.Approver has it.
 	MadeBy string
+}
+
+// RedirectOf says which flagged deposit goes to another address than its sender, and why.
+type RedirectOf struct {
+	DepositID string `json:"depositId"`
+	Reason    string `json:"reason"`
+	Reference string `json:"reference,omitempty"` // of the case or the order; the journal does not have it
 }
 
 // termsVersion and the other versions are hashed first, so that a MAC of one kind is never valid as
@@ -85,6 +95,9 @@ func (t Terms) ComputeDigest() string {
 	if t.Batch != nil {
 		words = append(append(words, "BATCH"), t.Batch.words()...)
 	}
+	if t.Redirect != nil {
+		words = append(words, "REDIRECT", t.Redirect.DepositID, t.Redirect.Reason, t.Redirect.Reference)
+	}
 	if t.MadeBy != "" {
 		words = append(words, "MADE_BY", t.MadeBy)
 	}
@@ -116,6 +129,8 @@ type Grant struct {
 	// Batch proves that a payment is a row of an approved batch. With it the approvals are over the
 	// content hash of the batch and not over the terms.
 	Batch *BatchGrant `json:"batch,omitempty"`
+	// Redirect says that a return goes to another address than the sender. See Terms.Redirect.
+	Redirect *RedirectOf `json:"redirect,omitempty"`
 	// Consents are the signatures with which the payment was admitted. Only the journal's record has them.
 	Consents []Consent `json:"consents,omitempty"`
 	// IsUnapproved says in the journal alone that an admitted row is of a batch that needed no person.
@@ -232,6 +247,7 @@ func (k *GrantKey) MakeGrant(t Terms, deducted money.Amount, round, required int
 	}
 	g := &Grant{
 		FeeMode: t.FeeMode, Memo: t.Memo, Round: round, Required: required, Approvals: approvals, MadeBy: t.MadeBy,
+		Redirect: t.Redirect,
 	}
 	g.MAC = k.grantMAC(t, deducted, g)
 	return g
@@ -308,8 +324,17 @@ func (intent Intent) terms(g *Grant, amount money.Amount) Terms {
 		Contract: intent.Contract, To: intent.To,
 		Amount: amount, Memo: g.Memo, FeeMode: g.FeeMode, FeeMax: intent.FeeMax, Product: intent.Product,
 		WhitelistedID: intent.WhitelistedID, Swap: intent.Swap, Refund: intent.Refund, Batch: intent.Batch,
-		MadeBy: g.MadeBy,
+		MadeBy: g.MadeBy, Redirect: g.Redirect,
 	}
+}
+
+// Redirect returns which flagged deposit an intent sends to another address than its sender; nil for every other
+// intent.
+func (intent Intent) Redirect() *RedirectOf {
+	if intent.Grant == nil {
+		return nil
+	}
+	return intent.Grant.Redirect
 }
 
 // Terms returns the terms that the grant of an intent is over. Without a grant they lack what only a grant says.

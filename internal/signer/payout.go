@@ -70,8 +70,12 @@ func (g *Grant) Recorded(consents ...Consent) *Grant {
 	switch {
 	case g != nil && g.Batch != nil && g.Required < 1:
 		return &Grant{IsUnapproved: true, Consents: consents}
-	case g == nil || g.Payout == nil && len(consents) == 0:
+	case g == nil || g.Payout == nil && g.Redirect == nil && len(consents) == 0:
 		return nil
+	case g.Redirect != nil:
+		redirect := *g.Redirect
+		redirect.Reference = ""
+		return &Grant{Redirect: &redirect, Consents: consents}
 	case g.Payout == nil:
 		return &Grant{Consents: consents}
 	}

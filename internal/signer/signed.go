@@ -18,10 +18,12 @@ type SignedStatement struct {
 // VerifySignature checks that the passkey may sign the act, and that it signed exactly these words. Who admitted the
 // passkey is checked by VerifyPasskey. The error says which part differs. Rule SA-13.
 func (s SignedStatement) VerifySignature() error {
-	right := RightEnrol
+	right, org := RightEnrol, s.Words.Find("organization")
 	switch s.Words.Find("act") {
 	case ApprovePayment, ApproveSwap, ApproveBatch:
 		right = RightApprove
+	case RedirectDeposit, EndorseEntry:
+		right, org = RightApprove, Operators
 	}
 	switch {
 	case s.Signature.KeyID != s.Passkey.ID:
@@ -30,8 +32,8 @@ func (s SignedStatement) VerifySignature() error {
 		return fmt.Errorf("passkey %s has the right %s and not %s", s.Passkey.ID, s.Passkey.Right, right)
 	case s.Words.Find("approver") != EscapeText(s.Passkey.Person):
 		return errors.New("its words name another person than its passkey")
-	case s.Words.Find("organization") != s.Passkey.OrgID:
-		return errors.New("its words name another organization than its passkey")
+	case org != s.Passkey.OrgID:
+		return errors.New("its passkey is of another organization")
 	case s.Words.Find("notAfter") != s.Signature.NotAfter:
 		return errors.New("its words end at another time than the signature")
 	case s.Words.Find("madeBy") == EscapeText(s.Passkey.Person):

@@ -32,6 +32,9 @@ const (
 	EnrolKey       = "ENROL"
 	RetireKey      = "RETIRE"
 	ChangeRule     = "RULE"
+	// Operators sign these two.
+	RedirectDeposit = "REDIRECT"
+	EndorseEntry    = "ENDORSE"
 )
 
 const statementVersion = "coffer-statement-1"
@@ -172,6 +175,44 @@ func PaymentStatement(p PaymentWords, c StatementContext) Statement {
 		finish(p.OrgID, c)
 }
 
+// RedirectStatement returns what an operator signs who approves that a flagged deposit goes to another address than its
+// sender. The terms of the payment have a Redirect.
+func RedirectStatement(p PaymentWords, c StatementContext) Statement {
+	r := p.Redirect
+	if r == nil {
+		r = &RedirectOf{}
+	}
+	return Statement{}.add("act", RedirectDeposit).
+		add("amount", p.Token.format(p.Amount)).
+		add("to", string(p.To)).
+		add("network", string(p.Chain)).
+		add("deposit", r.DepositID).
+		add("reason", r.Reason).
+		add("reference", r.Reference).
+		add("feeMode", p.FeeMode).
+		add("units", p.Amount.String()).
+		add("contract", string(p.Contract)).
+		add("networkId", p.Network).
+		add("mint", strconv.Itoa(p.MintID)).
+		add("madeBy", p.MadeBy).
+		add("id", p.WithdrawalID).
+		add("round", strconv.Itoa(p.Round)).
+		finish(p.OrgID, c)
+}
+
+// EndorseStatement returns what an operator signs who approves that an organization may pay its own money to an
+// address.
+func EndorseStatement(e Endorsement, c StatementContext) Statement {
+	return Statement{}.add("act", EndorseEntry).
+		add("to", string(e.Address)).
+		add("network", string(e.Chain)).
+		add("label", e.Label).
+		add("labelHash", e.LabelHash).
+		add("notBefore", e.NotBefore).
+		add("id", e.ID).
+		finish(e.OrgID, c)
+}
+
 // SwapStatement returns what a person signs who approves an organization's swap and the payment of its output.
 func SwapStatement(p SwapPayout, c StatementContext) Statement {
 	return Statement{}.add("act", ApproveSwap).
@@ -223,10 +264,14 @@ func (intent Intent) Statement(network string, token *Token, c StatementContext)
 	case g == nil:
 		g = &Grant{}
 	}
-	return PaymentStatement(PaymentWords{
+	words := PaymentWords{
 		Terms: intent.Terms(), Purpose: intent.Purpose, CustomerID: intent.CustomerID, Round: g.Round,
 		Network: network, Token: token,
-	}, c)
+	}
+	if g.Redirect != nil {
+		return RedirectStatement(words, c)
+	}
+	return PaymentStatement(words, c)
 }
 
 // MadeBy returns who made the payment or the batch of an intent, or "".

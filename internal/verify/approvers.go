@@ -40,7 +40,8 @@ var approverChecks = []Check{
 	},
 }
 
-// approverAuditSQL compares what a row says that happened with what the audit log says, each way.
+// approverAuditSQL compares what a row says that happened with what the audit log says, each way. The entries of the
+// operators have no organization.
 const approverAuditSQL = `
 	WITH happened AS (
 		SELECT org_id, 'passkey ' AS kind, key_id COLLATE "default" AS id, e.action
@@ -57,7 +58,8 @@ const approverAuditSQL = `
 			('approval_rule.withdrawn', withdrawn_at IS NOT NULL)) AS e (action, is_so)
 		WHERE e.is_so),
 	told AS (
-		SELECT DISTINCT org_id, CASE resource_kind WHEN 'APPROVER_KEY' THEN 'passkey ' ELSE 'rule ' END AS kind,
+		SELECT DISTINCT coalesce(org_id, 'OPERATORS') AS org_id,
+			CASE resource_kind WHEN 'APPROVER_KEY' THEN 'passkey ' ELSE 'rule ' END AS kind,
 			resource_id AS id, action
 		FROM audit_log WHERE action IN ('approver.enrolled', 'approver.recorded', 'approver.refused',
 			'approver.retired',
@@ -307,7 +309,8 @@ func isSameRule(a, b signer.RuleBody) bool {
 }
 
 // WithApprovers adds the checks that need the public attestation key: they verify the signer's proof of every passkey
-// and rule, and the signatures of every payment that needed people by a rule. Without a key it changes nothing.
+// and rule, and the signatures of every payment and every address that needed people by a rule. Without a key it
+// changes nothing.
 func WithApprovers(key ed25519.PublicKey) Option {
 	return func(checks *[]Check) {
 		if len(key) == ed25519.PublicKeySize {

@@ -28,7 +28,7 @@ func newSignedPaymentCheck(key ed25519.PublicKey) Check {
 	return Check{
 		ID: "I-91",
 		Promise: "every payment that needed people by a rule has the valid signatures of as many different people, " +
-			"over its own words",
+			"over its own words, and every redirect and address those of operators",
 		inspect: func(ctx context.Context, tx pg.Tx) ([]Breach, error) {
 			entries, _, err := loadApproverEntries(ctx, tx)
 			if err != nil {
@@ -36,10 +36,10 @@ func newSignedPaymentCheck(key ed25519.PublicKey) Check {
 			}
 			c := signedPayments{
 				key: key, entries: entries, stored: map[string][]signer.Consent{},
-				withdrawals: map[string]paidWithdrawal{},
+				withdrawals: map[string]paidWithdrawal{}, returns: map[string]bool{},
 			}
 			for _, check := range []func(context.Context, pg.Tx) error{
-				c.checkWithdrawals, c.checkBatches, c.checkAdmissions,
+				c.checkWithdrawals, c.checkBatches, c.loadReturns, c.checkAdmissions, c.checkEndorsements,
 			} {
 				if err := check(ctx, tx); err != nil {
 					return nil, err
@@ -56,6 +56,7 @@ type signedPayments struct {
 	entries     approverEntries
 	stored      map[string][]signer.Consent // what identifies the stored signatures, by withdrawal or batch
 	withdrawals map[string]paidWithdrawal   // those that were admitted
+	returns     map[string]bool             // returns and redirects whose last signature is in the database
 	found       []Breach
 }
 
@@ -289,7 +290,7 @@ func (c *signedPayments) checkAdmissions(ctx context.Context, tx pg.Tx) error {
 			journal = entry.journal
 			clear(unsigned)
 		}
-		if r.Admit != nil && len(c.entries.rules[r.Admit.From.OrgID]) > 0 {
+		if r.Admit != nil && (len(c.entries.rules[r.Admit.From.OrgID]) > 0 || r.Admit.Redirect() != nil) {
 			c.checkAdmission(entry, r, unsigned)
 		}
 		return nil
@@ -337,38 +338,114 @@ func (c *signedPayments) checkAdmission(entry place, r signer.Record, unsigned m
 	if len(consents) == 0 {
 		unsigned[asset] = append(unsigned[asset], unsignedPayment{admittedAt, intent.Total()})
 	}
+	signers, required := orgID, c.findRule(orgID, entry, admittedAt).PeopleFor(intent, sum)
+	if r := c.findRule(signer.Operators, entry, admittedAt); intent.Redirect() != nil && r != nil && r.Quorum > 0 {
+		signers, required = signer.Operators, r.Quorum
+	}
+	report := func(format string, args ...any) {
+		c.add(orgID, subject, "was admitted in %v with "+format, append([]any{entry}, args...)...)
+	}
+	people := c.countPeople(consents, signers, entry, admittedAt, report, func(consent signer.Consent) {
+		c.checkStored(entry, intent, consent)
+	})
+	if people < required {
+		report("the signatures of %d people, and the rule asked for %d", people, required)
+	}
+}
+
+// countPeople counts the people whose passkeys could sign when an entry was written, and reports the others. signers is
+// their organization.
+func (c *signedPayments) countPeople(
+	consents []signer.Consent, signers string, entry place, writtenAt time.Time, report func(string, ...any),
+	visit func(signer.Consent),
+) int {
 	people := map[string]bool{}
 	for _, consent := range consents {
 		k, ok := c.entries.findEnrolled(consent.KeyID, func(k enrolledKey) bool {
-			return k.place.precedes(entry) && !admittedAt.Before(k.usableFrom)
+			return k.place.precedes(entry) && !writtenAt.Before(k.usableFrom)
 		})
 		ended := c.entries.retired[consent.KeyID]
 		n := slices.IndexFunc(ended, func(k retiredKey) bool { return k.place.precedes(entry) })
 		switch {
 		case !ok || !k.place.precedes(entry):
-			c.add(orgID, subject, "was admitted in %v with passkey %.80q, which was not enrolled then", entry,
-				consent.KeyID)
-		case k.OrgID != orgID || k.Right != signer.RightApprove || admittedAt.Before(k.usableFrom):
-			c.add(orgID, subject, "was admitted in %v with passkey %s, which may not approve it", entry, k.ID)
+			report("passkey %.80q, which was not enrolled then", consent.KeyID)
+		case k.OrgID != signers || k.Right != signer.RightApprove || writtenAt.Before(k.usableFrom):
+			report("passkey %s, which may not approve it", k.ID)
 		case n >= 0:
-			c.add(orgID, subject, "was admitted in %v with passkey %s, which was retired in %v", entry, k.ID,
-				ended[n].place)
+			report("passkey %s, which was retired in %v", k.ID, ended[n].place)
 		default:
 			people[k.EmailHash] = true
-			c.checkStored(entry, intent, consent)
+			visit(consent)
 		}
 	}
-	if required := c.findRule(orgID, entry, admittedAt).PeopleFor(intent, sum); len(people) < required {
-		c.add(orgID, subject, "was admitted in %v with the signatures of %d people, and the rule asked for %d", entry,
-			len(people), required)
+	return len(people)
+}
+
+// checkEndorsements compares each address that the signer endorsed with the operators' rule of then. Rule SA-18.
+func (c *signedPayments) checkEndorsements(ctx context.Context, tx pg.Tx) error {
+	if len(c.entries.rules[signer.Operators]) == 0 {
+		return nil
 	}
+	rows, err := tx.Query(ctx, `
+		SELECT journal_id, seq, body FROM signer_journal
+		WHERE substr(body, 1, 17) = '{"kind":"ENDORSE"' ORDER BY journal_id, seq`)
+	if err != nil {
+		return err
+	}
+	var entry place
+	var seq int64
+	var body []byte
+	_, err = pgx.ForEachRow(rows, []any{&entry.journal, &seq, &body}, func() error {
+		entry.seq = uint64(seq)
+		var r signer.Record
+		if err := json.Unmarshal(body, &r); err != nil || r.Endorse == nil {
+			return nil // it is a breach of the check of the whitelist
+		}
+		endorsedAt, err := time.Parse(time.RFC3339Nano, r.RecordedAt)
+		rule := c.findRule(signer.Operators, entry, endorsedAt)
+		if err != nil || rule == nil {
+			return nil
+		}
+		report := func(format string, args ...any) {
+			c.add(r.Endorse.OrgID, "whitelisted address "+r.Endorse.ID, "was endorsed in %v with "+format,
+				append([]any{entry}, args...)...)
+		}
+		people := c.countPeople(r.Endorse.Consents, signer.Operators, entry, endorsedAt, report,
+			func(signer.Consent) {})
+		if people < rule.Quorum {
+			report("the signatures of %d operators, and their rule asked for %d", people, rule.Quorum)
+		}
+		return nil
+	})
+	return err
+}
+
+// loadReturns loads the signatures of returns and redirects that people signed here. One that a restore brought back
+// may lack some.
+func (c *signedPayments) loadReturns(ctx context.Context, tx pg.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT g.request_id, g.signature FROM return_signatures g JOIN return_requests q USING (request_id)
+		WHERE q.status = 'SIGNED'`)
+	if err != nil {
+		return err
+	}
+	var id string
+	var signature signer.KeySignature
+	_, err = pgx.ForEachRow(rows, []any{&id, &signature}, func() error {
+		c.returns[id] = true
+		c.stored[id] = append(c.stored[id], signer.Consent{KeyID: signature.KeyID, SignatureHash: signature.Hash()})
+		signature = signer.KeySignature{}
+		return nil
+	})
+	return err
 }
 
 // checkStored reports a signature of an admitted payment that its approvals do not have.
 func (c *signedPayments) checkStored(entry place, intent signer.Intent, consent signer.Consent) {
 	w, ok := c.withdrawals[intent.ID]
-	if !ok || w.isRestored || intent.Purpose != signer.Payment || intent.SwapPayout() != nil {
-		return // an approval of a swap or of a return is stored elsewhere
+	if !c.returns[intent.ID] &&
+		(!ok || w.isRestored || intent.Purpose != signer.Payment || intent.SwapPayout() != nil) {
+		return // an approval of a swap is stored elsewhere
 	}
 	id := intent.ID
 	if w.batchID != "" {

@@ -373,8 +373,10 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 		sql         []string
 	}{
 		{"I-40-approvers", "a passkey that no one enrolled", []string{
-			`INSERT INTO approver_keys SELECT (jsonb_populate_record(k,
-				'{"key_id": "apk_lie", "credential_id": "\\x6c6965"}')).* FROM approver_keys k LIMIT 1`,
+			`INSERT INTO approver_keys (key_id, org_id, person, email, key_right, credential_id, public_key, rp_id,
+				origin, possession, possession_until, created_at)
+			SELECT 'apk_lie', org_id, person, email, key_right, '\x6c6965', public_key, rp_id, origin, possession,
+				possession_until, created_at FROM approver_keys LIMIT 1`,
 		}},
 		{"I-40-approvers", "a passkey removed", []string{`DELETE FROM approver_keys WHERE key_id = 'apk_cay_APPROVE'`}},
 		{"I-40-approvers", "a passkey retired by no one", []string{

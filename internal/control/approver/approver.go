@@ -4,6 +4,9 @@
 // A row is what people asked for; the signer's proof makes it a passkey or a rule. The row is committed before the
 // signer is asked, under an id that the record keeps. So an interrupted request is repeated with the same values.
 //
+// The operators have passkeys and a rule like an organization, under the id signer.Operators. Only transactions of the
+// system see them.
+//
 // Invariants:
 //
 //   - No passkey and no rule counts because of its row alone; its proof is checked.
@@ -39,6 +42,7 @@ import (
 const (
 	keyPrefix      = "apk"
 	proposalPrefix = "apr"
+	operatorPrefix = "opr" // of an operator who signs in
 
 	// SignatureMax is how far ahead a signature may end, as the signer's policy has it by default.
 	SignatureMax = 24 * time.Hour

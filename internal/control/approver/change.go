@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/identity/member"
+	"github.com/cofferpay/coffer/internal/identity/operator"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/mail"
@@ -30,8 +31,10 @@ func lockName(orgID string) string { return "approvers of " + orgID }
 
 // lock waits for other changes of an organization's passkeys and rules, and returns its passkeys.
 func (s *Service) lock(ctx context.Context, tx pg.Tx, orgID string) ([]Key, error) {
-	if _, err := org.ByID(ctx, tx, orgID); err != nil {
-		return nil, err
+	if orgID != signer.Operators {
+		if _, err := org.ByID(ctx, tx, orgID); err != nil {
+			return nil, err
+		}
 	}
 	if err := pg.LockExclusive(ctx, tx, lockName(orgID)); err != nil {
 		return nil, err
@@ -48,13 +51,22 @@ func conflict(advice, format string, args ...any) error {
 	return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten, format, args...).WithAdvice("%s", advice)
 }
 
+// auditOrg returns the organization of an audit entry: those of the operators have none.
+func auditOrg(orgID string) string {
+	if orgID == signer.Operators {
+		return ""
+	}
+	return orgID
+}
+
 func (k Key) auditEntry(actor audit.Actor, action string, extra map[string]any) audit.Entry {
 	detail := map[string]any{"person": k.Person, "email": k.Email, "right": k.Right}
 	for name, value := range extra {
 		detail[name] = value
 	}
 	return audit.Entry{
-		OrgID: k.OrgID, Actor: actor, Action: action, ResourceKind: "APPROVER_KEY", ResourceID: k.ID, Detail: detail,
+		OrgID: auditOrg(k.OrgID), Actor: actor, Action: action, ResourceKind: "APPROVER_KEY", ResourceID: k.ID,
+		Detail: detail,
 	}
 }
 
@@ -64,7 +76,7 @@ func (p Proposal) auditEntry(actor audit.Actor, action string, extra map[string]
 		detail[name] = value
 	}
 	return audit.Entry{
-		OrgID: p.Rule.OrgID, Actor: actor, Action: action, ResourceKind: "APPROVAL_RULE", ResourceID: p.ID,
+		OrgID: auditOrg(p.Rule.OrgID), Actor: actor, Action: action, ResourceKind: "APPROVAL_RULE", ResourceID: p.ID,
 		Detail: detail,
 	}
 }
@@ -92,6 +104,8 @@ func (s *Service) Enrol(ctx context.Context, tx pg.Tx, actor audit.Actor, e sign
 		return Key{}, invalid("keyId", "This is no id of a passkey.")
 	case e.Person != PersonName(actor):
 		return Key{}, invalid("person", "A person enrols only an own passkey.")
+	case e.OrgID == signer.Operators && !id.IsValid(operatorPrefix, actor.ID):
+		return Key{}, invalid("person", "Only operators who sign in to the console enrol passkeys of the operators.")
 	case e.Right != signer.RightApprove && e.Right != signer.RightEnrol:
 		return Key{}, invalid("right", "The right is %s or %s.", signer.RightApprove, signer.RightEnrol)
 	case len(e.RPID) > wordMax || len(e.Origin) > wordMax:
@@ -348,6 +362,9 @@ func (s *Service) ProposeRule(
 	if rule.Quorum == 0 && (len(rule.Assets) > 0 || rule.OwnPayments || rule.Returns) {
 		return Proposal{}, invalid("quorum", "A rule without people has nothing else.")
 	}
+	if rule.OrgID == signer.Operators && (len(rule.Assets) > 0 || rule.OwnPayments || rule.Returns) {
+		return Proposal{}, invalid("assets", "The operators' rule has a number of people and nothing else.")
+	}
 	if err := s.checkAssets(rule.Assets); err != nil {
 		return Proposal{}, err
 	}
@@ -534,7 +551,7 @@ func (s *Service) WithdrawProposal(
 	return audit.Record(ctx, tx, p.auditEntry(actor, "approval_rule.withdrawn", nil))
 }
 
-// tell mails everyone who has a passkey, and the owners of the organization. Rule SA-11.
+// tell mails everyone who has a passkey, and the owners of the organization or all operators. Rules SA-11 and SA-19.
 func (s *Service) tell(ctx context.Context, tx pg.Tx, orgID, subject, text string) error {
 	if s.conf.Mails == nil {
 		return nil // This installation sends no mail.
@@ -543,20 +560,34 @@ func (s *Service) tell(ctx context.Context, tx pg.Tx, orgID, subject, text strin
 	if err != nil {
 		return err
 	}
-	people, err := member.ListByOrg(ctx, tx, orgID)
+	addresses, err := listOwners(ctx, tx, orgID)
 	if err != nil {
 		return err
 	}
-	var addresses []string
 	for _, k := range keys {
 		addresses = append(addresses, k.Email)
 	}
+	return s.mailTo(ctx, tx, orgID, addresses, mail.Message{Kind: mailKind, Subject: subject, Text: text + "\n"})
+}
+
+// listOwners returns the addresses of the owners of an organization, or of all operators.
+func listOwners(ctx context.Context, tx pg.Tx, orgID string) (addresses []string, _ error) {
+	if orgID == signer.Operators {
+		people, err := operator.ListPeople(ctx, tx)
+		for _, p := range people {
+			if p.EndedAt.IsZero() {
+				addresses = append(addresses, p.Email)
+			}
+		}
+		return addresses, err
+	}
+	people, err := member.ListByOrg(ctx, tx, orgID)
 	for _, p := range people {
 		if p.EndedAt.IsZero() && slices.Contains(p.Roles, identity.Owner) {
 			addresses = append(addresses, p.Email)
 		}
 	}
-	return s.mailTo(ctx, tx, orgID, addresses, mail.Message{Kind: mailKind, Subject: subject, Text: text + "\n"})
+	return addresses, err
 }
 
 // mailTo queues a message to each address once.

@@ -42,9 +42,15 @@ func (b *Service) FinishEntry(ctx context.Context, name string) error {
 }
 
 func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
-	endorsed, err := b.signer.EndorseAddress(ctx, e.endorsement())
+	request, err := b.makeRequest(ctx, e)
+	if err != nil {
+		return err
+	}
+	endorsed, err := b.signer.EndorseAddress(ctx, request)
 	var refusal *signer.Refusal
 	switch {
+	case errors.As(err, &refusal) && refusal.Code == signer.RefusedSignature: // operators may sign it yet
+		return b.recordWait(ctx, e, refusal)
 	// a clock error passes and says nothing about the address
 	case errors.As(err, &refusal) && refusal.Code != signer.RefusedClock:
 		return b.recordRefusal(ctx, e, refusal)
@@ -61,16 +67,18 @@ func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
 	if !endorsed.HasSameWords(e.endorsement()) {
 		return fmt.Errorf("ask the signer to endorse %s: it answered for another address", e.ID)
 	}
-	if e.Endorsed && e.Refusal == "" && bytes.Equal(e.proof, endorsed.Proof) &&
+	if e.Endorsed && e.Refusal == "" && e.WaitsFor == "" && bytes.Equal(e.proof, endorsed.Proof) &&
 		e.UsableFrom.Equal(usableFrom) && e.journalHead.JournalID == endorsed.Entry.JournalID &&
 		e.journalHead.Seq == endorsed.Entry.Seq {
 		return nil
 	}
 	return b.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
-			UPDATE whitelisted_addresses SET usable_from = $2, proof = $3, journal_id = $4, journal_seq = $5, refusal = NULL
+			UPDATE whitelisted_addresses SET usable_from = $2, proof = $3, journal_id = $4, journal_seq = $5,
+				refusal = NULL, waits_for = NULL
 			WHERE whitelisted_address_id = $1 AND removed_at IS NULL
-				AND (usable_from, proof, journal_id, journal_seq, refusal) IS DISTINCT FROM ($2::timestamptz, $3::bytea, $4::text, $5::bigint, NULL::text)`,
+				AND (usable_from, proof, journal_id, journal_seq, refusal, waits_for)
+					IS DISTINCT FROM ($2::timestamptz, $3::bytea, $4::text, $5::bigint, NULL::text, NULL::text)`,
 			e.ID, usableFrom, endorsed.Proof, endorsed.Entry.JournalID, int64(endorsed.Entry.Seq))
 		if err != nil {
 			return fmt.Errorf("write the endorsement of %s: %w", e.ID, err)
@@ -94,8 +102,7 @@ func (b *Service) endorseEntry(ctx context.Context, e Entry) error {
 // recordRefusal stores that the signer refuses the entry as its row has it. The same refusal is
 // stored and logged once.
 func (b *Service) recordRefusal(ctx context.Context, e Entry, refusal *signer.Refusal) error {
-	reason := refusal.Error()
-	reason = strings.ToValidUTF8(reason[:min(len(reason), reasonMax)], "") // the cut may split a character
+	reason := cutReason(refusal)
 	if e.Refusal == reason {
 		return nil
 	}
@@ -106,7 +113,8 @@ func (b *Service) recordRefusal(ctx context.Context, e Entry, refusal *signer.Re
 	return b.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		tag, err := tx.Exec(
 			ctx,
-			`UPDATE whitelisted_addresses SET refusal = $2 WHERE whitelisted_address_id = $1 AND removed_at IS NULL AND refusal IS DISTINCT FROM $2`,
+			`UPDATE whitelisted_addresses SET refusal = $2, waits_for = NULL
+			WHERE whitelisted_address_id = $1 AND removed_at IS NULL AND refusal IS DISTINCT FROM $2`,
 			e.ID, reason,
 		)
 		if err != nil {
@@ -122,6 +130,28 @@ func (b *Service) recordRefusal(ctx context.Context, e Entry, refusal *signer.Re
 				map[string]any{"code": refusal.Code, "why": refusal.Message},
 			),
 		)
+	})
+}
+
+// cutReason returns the words of a refusal as a row has them.
+func cutReason(refusal *signer.Refusal) string {
+	reason := refusal.Error()
+	return strings.ToValidUTF8(reason[:min(len(reason), reasonMax)], "") // the cut may split a character
+}
+
+// recordWait stores which signatures the signer waits for. The same words are stored once.
+func (b *Service) recordWait(ctx context.Context, e Entry, refusal *signer.Refusal) error {
+	reason := cutReason(refusal)
+	if e.WaitsFor == reason {
+		return nil
+	}
+	return b.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE whitelisted_addresses SET waits_for = $2, refusal = NULL
+			WHERE whitelisted_address_id = $1 AND removed_at IS NULL`, e.ID, reason)
+		if err != nil {
+			return fmt.Errorf("write what %s waits for: %w", e.ID, err)
+		}
+		return nil
 	})
 }
 

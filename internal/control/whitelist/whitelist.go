@@ -60,7 +60,7 @@ type Status string
 
 // Statuses of an entry. A removed entry never comes back: the same address is added again.
 const (
-	StatusWaiting    Status = "WAITING"     // the signer has not endorsed it yet and will be asked again
+	StatusWaiting    Status = "WAITING"     // not endorsed yet: operators have to sign, or the signer is asked again
 	StatusCoolingOff Status = "COOLING_OFF" // it is usable from UsableFrom on
 	StatusUsable     Status = "USABLE"
 	StatusRefused    Status = "REFUSED" // the signer refuses it, or the row is not what it endorsed
@@ -88,6 +88,7 @@ type Entry struct {
 	UsableFrom time.Time
 	Endorsed   bool
 	Refusal    string // why the signer or this program refuses it, or ""
+	WaitsFor   string // what the signer said last of an entry that lacks operators' signatures, or ""
 	RemovedAt  *time.Time
 	RemovedBy  string
 
@@ -103,7 +104,7 @@ func (e Entry) Status(now time.Time) Status {
 		return StatusRemoved
 	case e.Refusal != "":
 		return StatusRefused
-	case !e.Endorsed:
+	case !e.Endorsed || e.WaitsFor != "":
 		return StatusWaiting
 	case now.Before(e.UsableFrom):
 		return StatusCoolingOff
@@ -125,6 +126,7 @@ type Config struct {
 	GrantKey   *signer.GrantKey  // signs requests for the signer; nil if the signer requires no MAC
 	Chains     chain.Chains
 	CoolingOff time.Duration // of the installation; the signer's policy may require a longer one
+	Approvers  Approvers     // says which operators have to sign; nil: none
 }
 
 // Service keeps the whitelist entries. It is safe for concurrent use.
@@ -210,14 +212,14 @@ func (b *Service) Usable(ctx context.Context, tx pg.Tx, orgID, whitelistedAddres
 
 const columns = `whitelisted_address_id, org_id, chain, address, label, created_at, created_by, coalesce(change_id, ''), not_before, request_mac,
 	coalesce(usable_from, not_before), proof IS NOT NULL, proof, coalesce(journal_id, ''), coalesce(journal_seq, 0), coalesce(refusal, ''),
-	removed_at, coalesce(removed_by, ''), revoked_seq`
+	removed_at, coalesce(removed_by, ''), revoked_seq, coalesce(waits_for, '')`
 
 func scanEntry(row pgx.CollectableRow) (e Entry, err error) {
 	var seq int64
 	err = row.Scan(&e.ID, &e.OrgID, &e.Chain, &e.Address, &e.Label, &e.CreatedAt, &e.CreatedBy, &e.ChangeID,
 		&e.NotBefore, &e.mac,
 		&e.UsableFrom, &e.Endorsed, &e.proof, &e.journalHead.JournalID, &seq, &e.Refusal, &e.RemovedAt, &e.RemovedBy,
-		&e.revokedSeq)
+		&e.revokedSeq, &e.WaitsFor)
 	e.journalHead.Seq = uint64(seq)
 	return e, err
 }

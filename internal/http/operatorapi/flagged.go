@@ -114,7 +114,9 @@ func (a *api) operatorFlaggedRoutes() []kernel.Route {
 				"enforcement, with the reference of the case. The deposit is REDIRECTING until the transfer is " +
 				"final. " +
 				"Then it is REDIRECTED, resolution has the hash, and the organization receives " +
-				"CUSTOMER_DEPOSIT_REDIRECTED." + resource.DecidedOnceText,
+				"CUSTOMER_DEPOSIT_REDIRECTED. Where the operators have a rule, the call is refused with 409 " +
+				"INVALID_STATE and nothing is written: they ask for the redirect and sign it in the console." +
+				resource.DecidedOnceText,
 			Retryable: true,
 			Answers:   []kernel.Success{{Status: http.StatusAccepted, Text: "The deposit, now REDIRECTING."}},
 			Faults:    redirectFaults,

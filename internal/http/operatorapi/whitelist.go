@@ -36,7 +36,7 @@ type WhitelistedAddress struct {
 	Chain                string        `json:"chain" doc:"The chain of the address."`
 	Address              string        `json:"address" doc:"The address in the chain's canonical form." example:"0x71C7656EC7ab88b098defB751B7401B5f6d8976F"`
 	Label                string        `json:"label" doc:"The owner of the address, for people."`
-	Status               string        `json:"status" doc:"AWAITING_APPROVAL: another operator has to approve. WAITING: the signer has not endorsed it yet, and the service asks again. COOLING_OFF: not usable before usableFrom. USABLE. REFUSED: see refusedBecause. REMOVED."`
+	Status               string        `json:"status" doc:"AWAITING_APPROVAL: another operator has to approve. WAITING: operators have to sign it in the console, or the signer has not answered and is asked again. COOLING_OFF: not usable before usableFrom. USABLE. REFUSED: see refusedBecause. REMOVED."`
 	UsableFrom           *webhook.Time `json:"usableFrom" doc:"From when it is usable; null while it waits for a second operator."`
 	RefusedBecause       *string       `json:"refusedBecause" doc:"Why the signer or this program refuses it; null where neither does."`
 	ChangeRequestID      *string       `json:"changeRequestId"`
@@ -194,7 +194,8 @@ func (a *api) whitelistRoutes() []kernel.Route {
 				"nothing is added until another operator approves changeRequestId, and the cooling-off starts then. " +
 				"If " +
 				"the answer is lost, call again: an address that has an entry is refused with 409 INVALID_STATE, and " +
-				"details has its id.",
+				"details has its id. Where the operators have a rule, the entry is WAITING until enough of them have " +
+				"signed it in the console, before the signatures end.",
 			Answers: []kernel.Success{{Status: http.StatusCreated, Text: "The entry, or the change request that " +
 				"waits for a second operator."}},
 			Faults: []fault.Code{

@@ -210,31 +210,55 @@ func (b *Book) hasRule(org string, s Situation) bool {
 
 // Required returns how many people have to sign a payment: 0 for one that no rule covers.
 func (b *Book) Required(intent signer.Intent, s Situation) int {
+	_, people := b.requiredOf(intent, s)
+	return people
+}
+
+// requiredOf returns how many people have to sign a payment, and of which organization. A redirect is the operators'
+// act: their rule decides about it where they have one. Rule SA-17.
+func (b *Book) requiredOf(intent signer.Intent, s Situation) (org string, people int) {
 	if intent.Kind().People == signer.PeopleNever {
-		return 0
+		return "", 0
 	}
-	r := b.effective(intent.From.OrgID, s)
+	if quorum := b.operatorQuorum(s); intent.Redirect() != nil && quorum > 0 {
+		return signer.Operators, quorum
+	}
+	org = intent.From.OrgID
+	r := b.effective(org, s)
 	if r == nil {
-		return 0
+		return org, 0
 	}
-	return r.PeopleFor(intent, b.unsigned.SumWithin(assetOf(intent), s.Now))
+	return org, r.PeopleFor(intent, b.unsigned.SumWithin(assetOf(intent), s.Now))
+}
+
+// operatorQuorum returns how many operators have to sign by the rule that holds; 0 without one.
+func (b *Book) operatorQuorum(s Situation) int {
+	if r := b.effective(signer.Operators, s); r != nil {
+		return r.Quorum
+	}
+	return 0
 }
 
 // dependsOnTime reports whether the time decides if a payment needs signatures, or if they are still valid.
 func (b *Book) dependsOnTime(intent signer.Intent) bool {
-	return intent.Kind().People != signer.PeopleNever && len(b.rules[intent.From.OrgID]) > 0
+	return intent.Kind().People != signer.PeopleNever && (len(b.rules[intent.From.OrgID]) > 0 ||
+		intent.Redirect() != nil && len(b.rules[signer.Operators]) > 0)
 }
 
 // CheckPayment refuses a payment that lacks signatures of people, and returns those that it has. The grant's MACs were
 // checked before. Rule SA-1.
 func (b *Book) CheckPayment(intent signer.Intent, s Situation) ([]signer.Consent, *signer.Refusal) {
-	required := b.Required(intent, s)
+	org, required := b.requiredOf(intent, s)
 	if required == 0 {
 		return nil, nil
 	}
 	refuse := func(format string, args ...any) *signer.Refusal {
 		return signer.Refuse(signer.RefusedSignature, "%s %s "+format,
 			append([]any{intent.Kind().Noun, intent.ID}, args...)...)
+	}
+	if intent.Redirect() != nil && org != signer.Operators {
+		return nil, refuse("pays another address than the sender of its deposit, which only operators sign, and they " +
+			"have no rule")
 	}
 	var consents []signer.Consent
 	people := map[string]bool{}
@@ -250,7 +274,7 @@ func (b *Book) CheckPayment(intent signer.Intent, s Situation) ([]signer.Consent
 		if a.Signature == nil {
 			continue
 		}
-		k, err := b.verify(*a.Signature, intent.From.OrgID, signer.RightApprove, s, statement)
+		k, err := b.verify(*a.Signature, org, signer.RightApprove, s, statement)
 		switch {
 		case err != nil:
 			return nil, refuse("has a signature by %.80q that is not valid: %v", a.Approver, err)
@@ -264,6 +288,36 @@ func (b *Book) CheckPayment(intent signer.Intent, s Situation) ([]signer.Consent
 	}
 	if len(people) < required {
 		return nil, refuse("needs the signatures of %d people and has those of %d", required, len(people))
+	}
+	return consents, nil
+}
+
+// CheckEndorsement refuses an address that lacks the signatures that the operators' rule asks for, and returns those
+// that it has. Rule SA-18.
+func (b *Book) CheckEndorsement(e signer.Endorsement, s Situation) ([]signer.Consent, *signer.Refusal) {
+	required := b.operatorQuorum(s)
+	if s.IsRescue || required == 0 {
+		return nil, nil
+	}
+	refuse := func(format string, args ...any) *signer.Refusal {
+		return signer.Refuse(signer.RefusedSignature, "address %s "+format, append([]any{e.ID}, args...)...)
+	}
+	if len(e.SignedBy) > 0 && signer.HashLabel(e.Label) != e.LabelHash {
+		return nil, refuse("comes with another label than the one that its hash is of")
+	}
+	var consents []signer.Consent
+	people := map[string]bool{}
+	for _, signature := range e.SignedBy {
+		k, err := b.verify(signature, signer.Operators, signer.RightApprove, s,
+			func(c signer.StatementContext) signer.Statement { return signer.EndorseStatement(e, c) })
+		if err != nil {
+			return nil, refuse("has a signature that is not valid: %v", err)
+		}
+		people[k.EmailHash] = true
+		consents = append(consents, signer.Consent{KeyID: k.ID, SignatureHash: signature.Hash()})
+	}
+	if len(people) < required {
+		return nil, refuse("needs the signatures of %d operators and has those of %d", required, len(people))
 	}
 	return consents, nil
 }

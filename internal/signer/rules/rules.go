@@ -169,7 +169,6 @@ func (eng *Engine) EndorseAddress(
 	if refusal := eng.conf.Grants.CheckEndorsement(e); refusal != nil {
 		return refused(refusal)
 	}
-	e.MAC = nil
 	if _, err := eng.chainPolicy(e.Chain); err != nil {
 		return refused(err)
 	}
@@ -184,7 +183,12 @@ func (eng *Engine) EndorseAddress(
 	if usableFrom.Before(notBefore) {
 		usableFrom = notBefore
 	}
-	body := signer.EndorseBody{Endorsement: e, UsableFrom: signer.FormatMicros(usableFrom)}
+	consents, refusal := eng.index.approvers.CheckEndorsement(e, eng.situation(reading))
+	if refusal != nil {
+		return refused(refusal)
+	}
+	e.MAC, e.Label, e.SignedBy = nil, "", nil
+	body := signer.EndorseBody{Endorsement: e, UsableFrom: signer.FormatMicros(usableFrom), Consents: consents}
 	body.Proof = eng.attestKey.SignEndorsement(body)
 	return body, Decision{Record: &signer.Record{Kind: signer.RecordEndorse, Endorse: &body}}, nil
 }

@@ -13,6 +13,8 @@ import (
 type Mirror struct {
 	Installation string
 	Rule         *signer.ApprovalRule
+	// OperatorRule is that of the operators.
+	OperatorRule *signer.ApprovalRule
 	Keys         map[string]*Passkey // by id
 	// IsCareless believes every signature, like a server in the hands of an attacker.
 	IsCareless bool
@@ -29,8 +31,11 @@ func (a *Approvers) NewMirror(passkeys ...*Passkey) *Mirror {
 	return m
 }
 
-// LoadRule returns the rule.
-func (m *Mirror) LoadRule(context.Context, pg.Tx, string) (*signer.ApprovalRule, error) {
+// LoadRule returns the rule of an organization, or of the operators.
+func (m *Mirror) LoadRule(_ context.Context, _ pg.Tx, org string) (*signer.ApprovalRule, error) {
+	if org == signer.Operators {
+		return m.OperatorRule, nil
+	}
 	return m.Rule, nil
 }
 

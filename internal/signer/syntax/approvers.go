@@ -71,6 +71,8 @@ func CheckRule(r signer.RuleRequest) *signer.Refusal {
 		return malformed("version: the first one is 1")
 	case r.Quorum < 0 || r.Quorum > signer.QuorumMax:
 		return malformed("quorum: give 0 to %d people", signer.QuorumMax)
+	case r.OrgID == signer.Operators && (len(r.Assets) > 0 || r.OwnPayments || r.Returns):
+		return malformed("assets, ownPayments, returns: the operators' rule has a quorum and nothing else")
 	case r.Quorum == 0 && (len(r.Assets) > 0 || r.OwnPayments || r.Returns):
 		return malformed("quorum: a rule without people has nothing else")
 	case len(r.Assets) > signer.RuleAssetsMax || len(r.SignedBy) > signaturesMax:

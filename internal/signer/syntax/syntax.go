@@ -21,6 +21,8 @@ const (
 	txMembersMax    = 255      // other intents that one transaction pays
 	quoteBytesMax   = 64 << 10 // what a swap provider signed
 	reasonBytesMax  = 500      // why a person did something at the signer's host
+	// referenceBytesMax bounds the reference of a redirect and the label of an address, of at most 500 characters.
+	referenceBytesMax = 2000
 )
 
 // IsWord reports whether a text survives a round trip through the journal and PostgreSQL
@@ -34,8 +36,8 @@ func CheckWallet(w signer.WalletRef) *signer.Refusal {
 	switch {
 	case txcodec.Find(w.Family) == nil:
 		return signer.Refuse(signer.RefusedNotConfigured, "this signer has no keys for family %q", w.Family)
-	case !IsWord(w.OrgID):
-		return malformed("orgId: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case !IsWord(w.OrgID) || w.OrgID == signer.Operators:
+		return malformed("orgId: give 1 to %d bytes of UTF-8 without NUL, and not %s", wordBytesMax, signer.Operators)
 	case !IsWord(w.Purpose):
 		return malformed("purpose: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
 	case w.Purpose == signer.ChangePurpose && w.Family != chain.BitcoinFamily:
@@ -129,6 +131,9 @@ func CheckIntent(intent signer.Intent) *signer.Refusal {
 			"customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
 	case checkLists(intent) != nil:
 		return checkLists(intent)
+	case intent.Redirect() != nil && (kind.Purpose != signer.Return || !IsWord(intent.Redirect().DepositID) ||
+		!isShort(intent.Redirect().Reason) || len(intent.Redirect().Reference) > referenceBytesMax):
+		return malformed("grant.redirect: only a %s has one, with the id of a deposit", signer.Return)
 	case intent.SwapPayout() != nil && checkPayout(intent) != nil:
 		return checkPayout(intent)
 	case (intent.Swap != nil) != (kind.Payee == signer.ToProvider):
@@ -220,8 +225,12 @@ func CheckEndorsement(e signer.Endorsement) (notBefore time.Time, refusal *signe
 	hash, err := hex.DecodeString(e.LabelHash)
 	notBefore, timeErr := time.Parse(time.RFC3339Nano, e.NotBefore)
 	switch {
-	case !IsWord(e.OrgID) || !IsWord(e.ID):
-		refusal = malformed("orgId, id: give 1 to %d bytes of UTF-8 without NUL", wordBytesMax)
+	case !IsWord(e.OrgID) || !IsWord(e.ID) || e.OrgID == signer.Operators:
+		refusal = malformed("orgId, id: give 1 to %d bytes of UTF-8 without NUL, and no organization %s", wordBytesMax,
+			signer.Operators)
+	case len(e.Label) > referenceBytesMax || len(e.SignedBy) > signaturesMax:
+		refusal = malformed("label, signedBy: give at most %d bytes and %d signatures", referenceBytesMax,
+			signaturesMax)
 	case txcodec.Find(e.Chain.Family()) == nil:
 		refusal = malformed("chain: this signer has no keys for %.80q", e.Chain)
 	case !txcodec.Find(e.Chain.Family()).IsCanonical(e.Address):

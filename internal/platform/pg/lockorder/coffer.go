@@ -16,7 +16,9 @@ var Coffer = mustIndex(&Order{
 			{Name: "additional_api_keys"},
 			{Name: "api_key_uses"},
 		}},
-		{"whitelist lock of an organization", []Lock{{Name: "gate whitelist of "}, {Name: "whitelisted_addresses"}}},
+		{"whitelist lock of an organization", []Lock{
+			{Name: "gate whitelist of "}, {Name: "whitelist_signatures"}, {Name: "whitelisted_addresses"},
+		}},
 		{"approvers lock of an organization", []Lock{
 			{Name: "gate approvers of "},
 			{Name: "approver_keys", Strong: true},
