@@ -82,7 +82,7 @@ func TestAPasskeyApprovesSeveralWithdrawalsAtOnce(t *testing.T) {
 
 	tab.OpenURL(h.base()+Prefix+"/approvals", desk)
 	tick(tab, first.ID, second.ID)
-	wantText(t, tab, "Review of 2 withdrawals", "12507 USDC on ETHEREUM", "Payment 2 of 2: 7 USDC")
+	wantText(t, tab, "Review of 2 withdrawals", "507 USDC on ETHEREUM, contract ", "Payment 2 of 2: 7 USDC")
 	if got := browser.Evaluate[int](tab, "document.querySelectorAll('[data-payment] [data-word=to]').length"); got != 2 {
 		t.Errorf("got %d addresses, want one of each payment", got)
 	}
@@ -133,6 +133,8 @@ func TestSeveralWithdrawalsAreNotApprovedByAFormAlone(t *testing.T) {
 	}
 	h.get(owner, Prefix+severalPath+query).want(t, http.StatusConflict, "asks for no signature of it")
 	h.setRule(h.one, signer.ApprovalRule{Quorum: 1}, enroller)
+	first, second = h.requestOrdinary("12500000000"), h.requestOrdinary("7000000") // which the rule holds
+	query = "?" + url.Values{"withdrawals": {first.ID + "," + second.ID}}.Encode()
 	h.get(owner, list).want(t, http.StatusOK, box, "Review together")
 	if body := h.get(viewer, list).want(t, http.StatusOK).body; strings.Contains(body, box) {
 		t.Error("the list has boxes for a role that does not decide")
