@@ -33,7 +33,7 @@ func unkind(sql string) (all []string) {
 		table, rest := m[1], m[2]
 		switch {
 		case own[table]:
-		case strings.Contains(strings.ToUpper(m[0]), " INDEX "):
+		case strings.HasPrefix(strings.ToUpper(m[0]), "CREATE"):
 			all = append(all, "an index on "+table+" without CONCURRENTLY: writers wait until it is built")
 		case holds.MatchString(rest):
 			all = append(

@@ -530,8 +530,9 @@ CREATE TABLE withdrawal_approvals (
     digest        text NOT NULL,  -- hex SHA-256 of the approved terms
     mac           bytea NOT NULL, -- of the digest, the round and the person, by the server's key
     signature     jsonb,          -- of the words, by the person's passkey; NULL where no rule asked for it
+    nth           smallint NOT NULL DEFAULT 0, -- 1 and more: signed again; it counts no second time
     -- A person counts once. Rule WD-35.
-    CONSTRAINT withdrawal_approvals_pkey PRIMARY KEY (withdrawal_id, round, approver_kind, approver_id),
+    CONSTRAINT withdrawal_approvals_pkey PRIMARY KEY (withdrawal_id, round, approver_kind, approver_id, nth),
     CONSTRAINT withdrawal_approvals_withdrawal FOREIGN KEY (org_id, withdrawal_id)
         REFERENCES withdrawals (org_id, withdrawal_id),
     -- Rules WD-35 and WD-56.
@@ -558,6 +559,15 @@ BEGIN
         RAISE EXCEPTION 'withdrawal % was asked for by the same person', NEW.withdrawal_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawal_approvals_not_by_maker';
     END IF;
+    -- A person signs again what has no signature, or one that is about to end.
+    IF NEW.nth > 0 AND (NEW.signature IS NULL OR NEW.nth <> (SELECT count(*) FROM withdrawal_approvals a
+            WHERE a.withdrawal_id = NEW.withdrawal_id AND a.round = NEW.round AND (a.approver_kind, a.approver_id) = (NEW.approver_kind, NEW.approver_id))
+        OR EXISTS (SELECT FROM withdrawal_approvals a
+            WHERE a.withdrawal_id = NEW.withdrawal_id AND a.round = NEW.round AND (a.approver_kind, a.approver_id) = (NEW.approver_kind, NEW.approver_id)
+                AND (a.signature ->> 'notAfter')::timestamptz > NEW.at + interval '5 minutes')) THEN
+        RAISE EXCEPTION 'withdrawal % is approved by this person', NEW.withdrawal_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawal_approvals_again';
+    END IF;
     RETURN NEW;
 END $$;
 CREATE TRIGGER withdrawal_approvals_fit BEFORE INSERT ON withdrawal_approvals
@@ -574,7 +584,7 @@ BEGIN
     IF w.status <> 'PROCESSING' OR NOT w.requires_approval OR EXISTS (SELECT FROM dispatch_slots WHERE order_id = NEW.withdrawal_id) THEN
         RETURN NULL;
     END IF;
-    SELECT count(*) INTO n FROM withdrawal_approvals a WHERE a.withdrawal_id = NEW.withdrawal_id AND a.round = w.approval_round;
+    SELECT count(*) INTO n FROM withdrawal_approvals a WHERE a.withdrawal_id = NEW.withdrawal_id AND a.round = w.approval_round AND a.nth = 0;
     IF n < greatest(w.approvals_required, 1) THEN
         RAISE EXCEPTION 'withdrawal % has % approvals and needs %', NEW.withdrawal_id, n, greatest(w.approvals_required, 1)
             USING ERRCODE = 'check_violation', CONSTRAINT = 'withdrawals_approved_by_enough';

@@ -328,8 +328,9 @@ CREATE TABLE swap_approvals (
     digest        text NOT NULL,  -- hex SHA-256 of what was approved
     mac           bytea NOT NULL, -- of the digest and the person, by the server's key
     signature     jsonb,          -- of the words, by the person's passkey; NULL where no rule asked for it
+    nth           smallint NOT NULL DEFAULT 0, -- 1 and more: signed again; it counts no second time
     -- A person counts once.
-    CONSTRAINT swap_approvals_pkey PRIMARY KEY (swap_id, approver_kind, approver_id),
+    CONSTRAINT swap_approvals_pkey PRIMARY KEY (swap_id, approver_kind, approver_id, nth),
     CONSTRAINT swap_approvals_swap FOREIGN KEY (org_id, swap_id) REFERENCES swaps (org_id, swap_id),
     CONSTRAINT swap_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> ''),
     CONSTRAINT swap_approvals_signature CHECK (jsonb_typeof(signature) = 'object' AND signature ? 'keyId')
@@ -352,6 +353,15 @@ BEGIN
         RAISE EXCEPTION 'swap % was asked for by the same person', NEW.swap_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swap_approvals_not_by_maker';
     END IF;
+    -- A person signs again what has no signature, or one that is about to end.
+    IF NEW.nth > 0 AND (NEW.signature IS NULL OR NEW.nth <> (SELECT count(*) FROM swap_approvals a
+            WHERE a.swap_id = NEW.swap_id AND (a.approver_kind, a.approver_id) = (NEW.approver_kind, NEW.approver_id))
+        OR EXISTS (SELECT FROM swap_approvals a
+            WHERE a.swap_id = NEW.swap_id AND (a.approver_kind, a.approver_id) = (NEW.approver_kind, NEW.approver_id)
+                AND (a.signature ->> 'notAfter')::timestamptz > NEW.at + interval '5 minutes')) THEN
+        RAISE EXCEPTION 'swap % is approved by this person', NEW.swap_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'swap_approvals_again';
+    END IF;
     RETURN NEW;
 END $$;
 CREATE TRIGGER swap_approvals_fit BEFORE INSERT ON swap_approvals FOR EACH ROW EXECUTE FUNCTION swap_approvals_fit();
@@ -364,7 +374,7 @@ DECLARE
     s record;
 BEGIN
     SELECT approvals_required, num_nonnulls(imported_at, adopted_at) > 0 AS restored INTO s FROM swaps WHERE swap_id = NEW.swap_id;
-    SELECT count(*) INTO n FROM swap_approvals a WHERE a.swap_id = NEW.swap_id;
+    SELECT count(*) INTO n FROM swap_approvals a WHERE a.swap_id = NEW.swap_id AND a.nth = 0;
     IF NOT s.restored AND n < s.approvals_required THEN
         RAISE EXCEPTION 'swap % has % approvals and needs %', NEW.swap_id, n, s.approvals_required
             USING ERRCODE = 'check_violation', CONSTRAINT = 'swaps_approved_by_enough';

@@ -325,8 +325,9 @@ CREATE TABLE payout_approvals (
     content_hash  bytea NOT NULL, -- what was approved
     mac           bytea NOT NULL, -- of the hash and the person, by the server's key
     signature     jsonb,          -- of the words, by the person's passkey; NULL where no rule asked for it
+    nth           smallint NOT NULL DEFAULT 0, -- 1 and more: signed again; it counts no second time
     -- A person counts once.
-    CONSTRAINT payout_approvals_pkey PRIMARY KEY (batch_id, approver_kind, approver_id),
+    CONSTRAINT payout_approvals_pkey PRIMARY KEY (batch_id, approver_kind, approver_id, nth),
     CONSTRAINT payout_approvals_batch FOREIGN KEY (org_id, batch_id) REFERENCES payout_batches (org_id, batch_id),
     CONSTRAINT payout_approvals_by_people CHECK (approver_kind IN ('USER', 'OPERATOR') AND approver_id <> ''),
     CONSTRAINT payout_approvals_signature CHECK (jsonb_typeof(signature) = 'object' AND signature ? 'keyId')
@@ -349,6 +350,15 @@ BEGIN
     IF (NEW.approver_kind, NEW.approver_id) IN ((b.maker_kind, b.maker_id), (b.submitter_kind, b.submitter_id)) THEN
         RAISE EXCEPTION 'batch % was made or submitted by the same person', NEW.batch_id
             USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_approvals_not_by_maker';
+    END IF;
+    -- A person signs again what has no signature, or one that is about to end.
+    IF NEW.nth > 0 AND (NEW.signature IS NULL OR NEW.nth <> (SELECT count(*) FROM payout_approvals a
+            WHERE a.batch_id = NEW.batch_id AND (a.approver_kind, a.approver_id) = (NEW.approver_kind, NEW.approver_id))
+        OR EXISTS (SELECT FROM payout_approvals a
+            WHERE a.batch_id = NEW.batch_id AND (a.approver_kind, a.approver_id) = (NEW.approver_kind, NEW.approver_id)
+                AND (a.signature ->> 'notAfter')::timestamptz > NEW.at + interval '5 minutes')) THEN
+        RAISE EXCEPTION 'batch % is approved by this person', NEW.batch_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'payout_approvals_again';
     END IF;
     RETURN NEW;
 END $$;
@@ -391,7 +401,7 @@ BEGIN
                 WHERE n.batch_id = NEW.batch_id AND n.kind IN ('LOOK_ALIKE', 'FIRST_PAYMENT') AND i.included) THEN 'payout_batches_auto_known'
         WHEN is_checked AND (OLD.content_hash <> NEW.content_hash) <> EXISTS (
                 SELECT FROM payout_items i WHERE i.batch_id = NEW.batch_id AND NOT i.included) THEN 'payout_batches_content_follows'
-        WHEN b.status = 'PROCESSING' AND b.approvals_required > (SELECT count(*) FROM payout_approvals a WHERE a.batch_id = NEW.batch_id)
+        WHEN b.status = 'PROCESSING' AND b.approvals_required > (SELECT count(*) FROM payout_approvals a WHERE a.batch_id = NEW.batch_id AND a.nth = 0)
             THEN 'payout_batches_approved_by_enough'
         END;
     IF broken IS NULL AND b.is_approved AND b.status IN ('COMPLETED', 'PARTIALLY_COMPLETED', 'FAILED', 'CANCELLED') THEN

@@ -29,6 +29,9 @@ type Approvers interface {
 	// other error leaves that open.
 	CheckSignature(ctx context.Context, tx pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
 		statement func(signer.StatementContext) signer.Statement) error
+	// LoadSigned returns a checked signature with its words and its passkey, for the audit log.
+	LoadSigned(ctx context.Context, tx pg.Tx, org string, signature signer.KeySignature,
+		statement func(signer.StatementContext) signer.Statement) (*signer.SignedStatement, error)
 	// AssetWords returns how the signer's policy names a network and writes the amounts of an asset; a nil token is
 	// written in atomic units. Fault: UNAVAILABLE while the signer has not said it.
 	AssetWords(name chain.Name, contract chain.Address) (network string, token *signer.Token, err error)
@@ -454,12 +457,17 @@ func (s *Service) signReturn(
 		return err
 	}
 	res.required = max(people, 1)
-	verb := requestVerbs[res.decision] + "_signed"
-	err = recordAudit(ctx, tx, []audit.Entry{newDecisionEntry(d, actor, verb, map[string]string{
-		"resolution": q.ID, "toAddress": string(q.ToAddress), "amount": q.Amount.String(),
-		"approvals": fmt.Sprint(len(res.approvals)), "required": fmt.Sprint(res.required),
-	})})
+	signed, err := s.Approvers.LoadSigned(ctx, tx, q.signersOf(d), signature, statement)
 	if err != nil {
+		return fmt.Errorf("read the signature of return %s: %w", q.ID, err)
+	}
+	entry := newDecisionEntry(d, actor, requestVerbs[res.decision]+"_signed", nil)
+	entry.Detail = map[string]any{
+		"resolution": q.ID, "toAddress": string(q.ToAddress), "amount": q.Amount.String(),
+		"approvals": fmt.Sprint(len(res.approvals)), "required": fmt.Sprint(res.required), "people": people,
+		"signed": signed,
+	}
+	if err := recordAudit(ctx, tx, []audit.Entry{entry}); err != nil {
 		return err
 	}
 	if len(res.approvals) < res.required {

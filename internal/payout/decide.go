@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
@@ -384,12 +385,23 @@ func (s *Service) ApproveSigned(
 		if err != nil {
 			return err
 		}
+		counting, err := loadApprovals(ctx, tx, batchID)
+		if err != nil {
+			return err
+		}
+		if people > 0 {
+			counting = approver.FindLasting(counting, tx.Now, approver.SignatureMargin)
+		}
+		isAgain := signature != nil && !slices.ContainsFunc(counting, func(a signer.Approval) bool {
+			return a.Approver == actorName(actor)
+		})
 		approval := s.GrantKey.MakeBatchApproval(hash, actorName(actor))
 		_, err = tx.Exec(ctx, `
 			INSERT INTO payout_approvals (org_id, batch_id, approver_kind, approver_id, at, content_hash, mac,
-				signature)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, orgID, batchID, actor.Kind, actor.ID, tx.Now, hash[:],
-			approval.MAC, signature)
+				signature, nth)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $9 THEN (SELECT count(*) FROM payout_approvals
+				WHERE batch_id = $2 AND (approver_kind, approver_id) = ($3, $4)) ELSE 0 END)`,
+			orgID, batchID, actor.Kind, actor.ID, tx.Now, hash[:], approval.MAC, signature, isAgain)
 		switch {
 		case pg.ViolatesConstraint(err, "payout_approvals_pkey"):
 			return fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
@@ -403,21 +415,15 @@ func (s *Service) ApproveSigned(
 		case err != nil:
 			return fmt.Errorf("approve batch %s: %w", batchID, err)
 		}
-		required, signed := b.Required, 0
-		if people > 0 {
-			if signed, err = countSigned(ctx, tx, batchID); err != nil {
-				return err
-			}
-			required = max(required, people)
-		}
-		detail := map[string]any{"contentHash": hash, "approvals": b.Approvals + 1, "required": required}
+		required, count := max(b.Required, people), len(counting)+1
+		detail := map[string]any{"contentHash": hash, "approvals": count, "required": required}
 		if people > 0 {
 			detail["people"] = people
 		}
 		if signedWords != nil {
 			detail["signed"] = signedWords
 		}
-		if b.Approvals+1 < b.Required || signed < people {
+		if count < required {
 			return s.announce(ctx, tx, b, actor, "approval_added", detail)
 		}
 		if err := setStatus(ctx, tx, b, Processing, `approved_at = $4, look_at = $4`); err != nil {

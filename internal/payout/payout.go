@@ -200,7 +200,10 @@ const selectBatches = `
 	SELECT b.batch_id, b.org_id, b.version, b.status, b.header, b.content_hash, b.idempotency_key, b.maker_kind,
 		b.maker_id,
 		b.submitter_kind, b.submitter_id, b.approvals_required,
-		(SELECT count(*) FROM payout_approvals a WHERE a.batch_id = b.batch_id), coalesce(b.problem, ''), b.created_at,
+		(SELECT count(DISTINCT (a.approver_kind, a.approver_id)) FROM payout_approvals a
+			WHERE a.batch_id = b.batch_id AND (b.status <> 'AWAITING_APPROVAL' OR a.signature IS NULL
+				OR (a.signature ->> 'notAfter')::timestamptz > now() + interval '2 minutes')),
+		coalesce(b.problem, ''), b.created_at,
 		b.submitted_at, b.approved_at, b.ended_at, b.request_digest, b.request_mac, b.bad_count, b.is_decimal,
 		b.list_columns, coalesce(b.retry_of, ''), coalesce(b.duplicate_of, ''), b.paused_at,
 		coalesce(b.pause_reason, ''), b.stopped_at, b.stopper_kind, b.stopper_id, b.submitted_hash, b.auto_below,

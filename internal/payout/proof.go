@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/payout/contenthash"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -39,15 +38,14 @@ func (s *Service) LoadProofs(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, `
-		SELECT approver_kind || ' ' || approver_id, mac, signature FROM payout_approvals WHERE batch_id = $1
-		ORDER BY at, approver_kind, approver_id`, batchID)
+	approvals, err := loadApprovals(ctx, tx, batchID)
 	if err != nil {
-		return nil, fmt.Errorf("read the approvals of batch %s: %w", batchID, err)
+		return nil, err
 	}
-	approvals, err := pgx.CollectRows(rows, pgx.RowToStructByPos[signer.Approval])
-	if err != nil {
-		return nil, fmt.Errorf("read the approvals of batch %s: %w", batchID, err)
+	for n := range approvals { // the signer refuses a payment with a signature that ended, whatever else signed it
+		if !approver.HasTimeLeft(approvals[n].Signature, tx.Now, 0) {
+			approvals[n].Signature = nil
+		}
 	}
 	leaves := make([]contenthash.Hash, 0, len(items))
 	for _, i := range items {

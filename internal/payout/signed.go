@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -105,12 +107,19 @@ func (s *Service) checkSignature(
 	return people, signed, nil
 }
 
-// countSigned returns how many people signed a batch, as the transaction sees it.
-func countSigned(ctx context.Context, tx pg.Tx, batchID string) (n int, err error) {
-	err = tx.QueryRow(ctx, `
-		SELECT count(*) FROM payout_approvals WHERE batch_id = $1 AND signature IS NOT NULL`, batchID).Scan(&n)
+// loadApprovals returns the approvals of a batch, the latest one of each person.
+func loadApprovals(ctx context.Context, tx pg.Tx, batchID string) ([]signer.Approval, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT approver_kind || ' ' || approver_id, mac, signature FROM (
+			SELECT DISTINCT ON (approver_kind, approver_id) * FROM payout_approvals
+			WHERE batch_id = $1 ORDER BY approver_kind, approver_id, nth DESC
+		) a ORDER BY at, approver_kind, approver_id`, batchID)
 	if err != nil {
-		return 0, fmt.Errorf("count who signed batch %s: %w", batchID, err)
+		return nil, fmt.Errorf("read the approvals of batch %s: %w", batchID, err)
 	}
-	return n, nil
+	approvals, err := pgx.CollectRows(rows, pgx.RowToStructByPos[signer.Approval])
+	if err != nil {
+		return nil, fmt.Errorf("read the approvals of batch %s: %w", batchID, err)
+	}
+	return approvals, nil
 }

@@ -167,6 +167,32 @@ func TestABatchThatTheRuleCoversIsPaidWithTwoSignatures(t *testing.T) {
 	h.wantStatus(other.ID, payout.AwaitingApproval)
 }
 
+// A signature that is about to end when the second one comes does not count: the person signs again. Rule SA-7.
+func TestASignatureOfABatchWithTooLittleTimeLeftDoesNotCount(t *testing.T) {
+	t.Parallel()
+	h := newSignedPayoutEnv(t)
+	h.setRule(everyPayment)
+	b := h.submitted()
+	short := h.approve[firstApprover].Sign(t, h.approvers.Installation, time.Now().Add(time.Minute),
+		func(c signer.StatementContext) signer.Statement { return signer.BatchStatement(b.Header, c) })
+	h.must(h.approveWith(b, firstApprover, &short))
+	h.must(h.approveWith(b, secondApprover, h.sign(h.approve[secondApprover], b)))
+	h.wantStatus(b.ID, payout.AwaitingApproval)
+	if got := h.must(h.ByID(t.Context(), h.org, b.ID)); got.Approvals != 1 {
+		t.Errorf("got %d approvals, want the one that counts", got.Approvals)
+	}
+	_, err := h.approveWith(b, secondApprover, h.sign(h.approve[secondApprover], b))
+	h.wantCode("the same person again", err, fault.InvalidState)
+	h.must(h.approveWith(b, firstApprover, h.sign(h.approve[firstApprover], b)))
+	h.wantStatus(b.ID, payout.Processing)
+	h.expand(b)
+	for n, intent := range h.intents(b) {
+		if _, err := h.signer.AdmitIntent(t.Context(), intent); err != nil {
+			t.Errorf("row %d: %v", n+1, err)
+		}
+	}
+}
+
 // A rule that came after the submission asks for its people, too. Rule SA-1.
 func TestABatchFromBeforeARuleNeedsItsPeople(t *testing.T) {
 	t.Parallel()

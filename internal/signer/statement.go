@@ -26,7 +26,7 @@ type Word struct {
 // valid for another.
 const (
 	ApprovePayment = "APPROVE"
-	ApproveSeveral = "APPROVE_SEVERAL"
+	ApproveList    = "APPROVE_SEVERAL"
 	ApproveSwap    = "SWAP"
 	ApproveBatch   = "BATCH"
 	EnrolKey       = "ENROL"

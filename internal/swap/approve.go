@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/hmac"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -31,8 +33,10 @@ func parseApprover(name string) audit.Actor {
 // loadApprovals returns the approvals of a swap that the server's key confirms, the first one first.
 func (s *Service) loadApprovals(ctx context.Context, tx pg.Tx, w Swap) (approvals []signer.Approval, err error) {
 	rows, err := tx.Query(ctx, `
-		SELECT approver_kind || ' ' || approver_id, mac, signature FROM swap_approvals WHERE swap_id = $1
-		ORDER BY at, approver_kind, approver_id`, w.ID)
+		SELECT approver_kind || ' ' || approver_id, mac, signature FROM (
+			SELECT DISTINCT ON (approver_kind, approver_id) * FROM swap_approvals
+			WHERE swap_id = $1 ORDER BY approver_kind, approver_id, nth DESC
+		) a ORDER BY at, approver_kind, approver_id`, w.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read the approvals of swap %s: %w", w.ID, err)
 	}
@@ -49,6 +53,16 @@ func (s *Service) loadApprovals(ctx context.Context, tx pg.Tx, w Swap) (approval
 		approvals = append(approvals, a)
 	}
 	return approvals, nil
+}
+
+// loadCounting returns the approvals of a swap that count. Where people have to sign it, these are the ones whose
+// signatures have time left.
+func (s *Service) loadCounting(ctx context.Context, tx pg.Tx, w Swap, people int) ([]signer.Approval, error) {
+	approvals, err := s.loadApprovals(ctx, tx, w)
+	if err != nil || people == 0 {
+		return approvals, err
+	}
+	return approver.FindLasting(approvals, tx.Now, signatureMargin), nil
 }
 
 // isAsRequested reports whether the row is what was requested, by the server's key.
@@ -191,7 +205,7 @@ func (s *Service) lockAwaiting(ctx context.Context, tx pg.Tx, orgID, swapID, act
 
 // approve writes an approval, and lets the swap go with the last one.
 func (s *Service) approve(
-	ctx context.Context, tx pg.Tx, w Swap, shownDigest string, approver audit.Actor, signature *signer.KeySignature,
+	ctx context.Context, tx pg.Tx, w Swap, shownDigest string, person audit.Actor, signature *signer.KeySignature,
 ) (Swap, error) {
 	payout := w.payout()
 	digest := payout.ComputeDigest()
@@ -206,14 +220,23 @@ func (s *Service) approve(
 			WithAdvice("Cancel it and make a new swap.").
 			WithExtra("currentStatus", string(w.Status))
 	}
-	if err := s.checkSignature(ctx, tx, w, approverName(approver), signature); err != nil {
+	people, signed, err := s.checkSignature(ctx, tx, w, approverName(person), signature)
+	if err != nil {
 		return Swap{}, err
 	}
-	approval := s.GrantKey.MakePayoutApproval(payout, approverName(approver))
-	_, err := tx.Exec(ctx, `
-		INSERT INTO swap_approvals (org_id, swap_id, approver_kind, approver_id, at, digest, mac, signature)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		w.OrgID, w.ID, approver.Kind, approver.ID, tx.Now, digest, approval.MAC, signature)
+	counting, err := s.loadCounting(ctx, tx, w, people)
+	if err != nil {
+		return Swap{}, err
+	}
+	isAgain := signature != nil && !slices.ContainsFunc(counting, func(a signer.Approval) bool {
+		return a.Approver == approverName(person)
+	})
+	approval := s.GrantKey.MakePayoutApproval(payout, approverName(person))
+	_, err = tx.Exec(ctx, `
+		INSERT INTO swap_approvals (org_id, swap_id, approver_kind, approver_id, at, digest, mac, signature, nth)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $9 THEN (SELECT count(*) FROM swap_approvals
+			WHERE swap_id = $2 AND (approver_kind, approver_id) = ($3, $4)) ELSE 0 END)`,
+		w.OrgID, w.ID, person.Kind, person.ID, tx.Now, digest, approval.MAC, signature, isAgain)
 	switch {
 	case pg.ViolatesConstraint(err, "swap_approvals_pkey"):
 		return Swap{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
@@ -228,12 +251,8 @@ func (s *Service) approve(
 	case err != nil:
 		return Swap{}, fmt.Errorf("approve swap %s: %w", w.ID, err)
 	}
-	approvals, err := s.loadApprovals(ctx, tx, w)
-	if err != nil {
-		return Swap{}, err
-	}
-	verb := "approval_added"
-	if len(approvals) >= w.ApprovalsRequired {
+	verb, count := "approval_added", len(counting)+1
+	if count >= w.ApprovalsRequired {
 		verb = "approved"
 		err := setStatus(ctx, tx, w.ID, AwaitingApproval, Pending, "approved_at = $4, look_at = $4")
 		if err != nil {
@@ -244,9 +263,14 @@ func (s *Service) approve(
 	if err != nil {
 		return Swap{}, err
 	}
-	return approved, audit.Record(ctx, tx, newEntry(approved, approver, verb, map[string]any{
-		"digest": digest, "approvals": len(approvals), "required": w.ApprovalsRequired,
-	}))
+	detail := map[string]any{"digest": digest, "approvals": count, "required": w.ApprovalsRequired}
+	if people > 0 {
+		detail["people"] = people
+	}
+	if signed != nil {
+		detail["signed"] = signed
+	}
+	return approved, audit.Record(ctx, tx, newEntry(approved, person, verb, detail))
 }
 
 // RejectOrganization ends a swap that waits for approval, because a person who decides refuses it. Its

@@ -638,7 +638,7 @@ func (s *Service) ForEachOrganization(
 ) error {
 	sql, args := f.query(orgID).BuildAll(desc, "s.created_at", "s.swap_id")
 	err := s.DB.SnapshotOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		return pg.ForEachRow(ctx, tx, sql, args, scanSwap, fn)
+		return pg.ForEachRow(ctx, tx, sql, args, scanSwap(tx.Now), fn)
 	})
 	if err != nil {
 		return fmt.Errorf("read the own swaps of %s: %w", orgID, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/dispatch"
@@ -343,6 +344,11 @@ func (s *Service) requestPayout(ctx context.Context, w Swap) error {
 	if w.ApprovalsRequired > 0 && s.isAsRequested(w) && !w.isApprovalOver(now) {
 		err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 			approvals, err := s.loadApprovals(ctx, tx, w)
+			for n := range approvals { // the signer refuses a payment with a signature that ended
+				if !approver.HasTimeLeft(approvals[n].Signature, now, signatureMargin) {
+					approvals[n].Signature = nil
+				}
+			}
 			if err == nil && len(approvals) >= w.ApprovalsRequired {
 				p.Approved = &ApprovedPayout{Terms: w.payout(), Approvals: approvals, Required: w.ApprovalsRequired}
 			}

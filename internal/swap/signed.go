@@ -3,6 +3,7 @@ package swap
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -19,7 +20,14 @@ type Approvers interface {
 	// CheckSignature verifies a signature as the signer will. A fault says in plain words why it is not valid.
 	CheckSignature(ctx context.Context, tx pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
 		statement func(signer.StatementContext) signer.Statement) error
+	// LoadSigned returns a checked signature with its words and its passkey, for the audit log.
+	LoadSigned(ctx context.Context, tx pg.Tx, org string, signature signer.KeySignature,
+		statement func(signer.StatementContext) signer.Statement) (*signer.SignedStatement, error)
 }
+
+// signatureMargin is how long before its end the signature of a swap counts no more: the payment of its output comes
+// later, and then a signature that ended covers nothing.
+const signatureMargin = 5 * time.Minute
 
 // Statement returns the words that a person signs who approves an organization's swap. The signer builds the same words
 // for the payment of its output.
@@ -73,33 +81,35 @@ func (s *Service) PeopleToSign(ctx context.Context, orgID, swapID string) (peopl
 }
 
 // checkSignature refuses an approval of a locked swap that lacks the signature which the rule asks for, or has one that
-// is not valid.
+// is not valid. It returns how many people have to sign, and a signature with its words.
 func (s *Service) checkSignature(
 	ctx context.Context, tx pg.Tx, w Swap, person string, signature *signer.KeySignature,
-) error {
-	people, err := s.peopleToSign(ctx, tx, w)
-	if err != nil {
-		return err
+) (people int, signed *signer.SignedStatement, err error) {
+	if people, err = s.peopleToSign(ctx, tx, w); err != nil {
+		return 0, nil, err
 	}
 	switch {
 	case signature == nil && people == 0:
-		return nil
+		return 0, nil, nil
 	case signature == nil:
 		advice := "Approve it with your passkey on its page of the dashboard."
 		if s.ApprovalPage != nil {
 			advice = "Approve it with your passkey on the page " + s.ApprovalPage(w.ID)
 		}
-		return fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+		return 0, nil, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
 			"Your organization's rule asks for the signatures of %d people for this swap, and this approval has none.",
 			people).WithAdvice("%s", advice)
 	case s.Approvers == nil:
-		return fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+		return 0, nil, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
 			"This installation has no passkeys of approvers, and the approval has a signature of one.").
 			WithAdvice("Approve it without a signature.")
 	}
 	err = s.Approvers.CheckSignature(ctx, tx, w.OrgID, person, signer.RightApprove, *signature, w.Statement)
-	if err != nil {
-		return stillHeld(fmt.Errorf("verify the signature of swap %s: %w", w.ID, err))
+	if err == nil {
+		signed, err = s.Approvers.LoadSigned(ctx, tx, w.OrgID, *signature, w.Statement)
 	}
-	return nil
+	if err != nil {
+		return 0, nil, stillHeld(fmt.Errorf("verify the signature of swap %s: %w", w.ID, err))
+	}
+	return people, signed, nil
 }

@@ -245,7 +245,8 @@ type Swap struct {
 	ApprovedAt        *time.Time    // when the last approval that it needs was given
 	ApprovalsRequired int           // 0: no person has to approve it
 	ApprovalCount     int
-	Approvers         []audit.Actor // who has approved it, first one first
+	Approvers         []audit.Actor // whose approvals count, first one first
+	ToSignAgain       []audit.Actor // whose signatures of a swap that waits have too little time left
 	Requester         audit.Actor   // zero if it was restored from the signer's journal
 	RejectedNote      *string       // why a person rejected it
 

@@ -30,14 +30,29 @@ const selectSwaps = `
 			s.refund_fee,
 		coalesce(s.whitelisted_address_id, ''), coalesce(s.payout_address, ''), s.payout_max, s.payout_until,
 			s.payout_id, coalesce(s.delivered_at, s.completed_at), s.approvals_required,
-		CASE WHEN s.kind = 'ORGANIZATION' THEN ARRAY(SELECT a.approver_kind || ' ' || a.approver_id
-			FROM swap_approvals a WHERE a.swap_id = s.swap_id ORDER BY a.at, a.approver_kind, a.approver_id) END,
+		p.approvers, p.signature_ends,
 		coalesce(s.requester_kind, ''), coalesce(s.requester_id, ''), s.rejected_note, s.approved_at, s.slippage_bps,
 			s.request_mac
-	FROM swaps s JOIN mints f ON f.mint_id = s.from_mint_id JOIN mints t ON t.mint_id = s.to_mint_id`
+	FROM swaps s JOIN mints f ON f.mint_id = s.from_mint_id JOIN mints t ON t.mint_id = s.to_mint_id
+		LEFT JOIN LATERAL (
+			SELECT array_agg(person ORDER BY at, person) AS approvers,
+				array_agg(signature_end ORDER BY at, person) AS signature_ends
+			FROM (
+				SELECT a.approver_kind || ' ' || a.approver_id AS person, min(a.at) AS at,
+					max((a.signature ->> 'notAfter')::timestamptz) AS signature_end
+				FROM swap_approvals a WHERE s.kind = 'ORGANIZATION' AND a.swap_id = s.swap_id
+				GROUP BY a.approver_kind, a.approver_id
+			) a
+		) p ON true`
 
-func scanSwap(row pgx.CollectableRow) (w Swap, err error) {
+// scanSwap returns the scan of a swap at a time: of one that waits, only approvals with time left count.
+func scanSwap(now time.Time) pgx.RowToFunc[Swap] {
+	return func(row pgx.CollectableRow) (Swap, error) { return scanSwapAt(row, now) }
+}
+
+func scanSwapAt(row pgx.CollectableRow, now time.Time) (w Swap, err error) {
 	var approvers []string
+	var signatureEnds []*time.Time // nil: an approval without a signature
 	var payBy, expiresAt *time.Time
 	err = row.Scan(&w.ID, &w.OrgID, &w.IdempotencyKey, &w.Kind, &w.CustomerID, &w.Product,
 		&w.From.ID, &w.From.Symbol, &w.From.Name, &w.From.Chain, &w.From.Decimals, &w.From.Contract,
@@ -48,12 +63,17 @@ func scanSwap(row pgx.CollectableRow) (w Swap, err error) {
 		&w.CreatedAt, &w.UpdatedAt, &w.CompletedAt, &w.FailedAt, &w.RestoredAt, &w.DelayedAt, &w.PaidAt, &payBy,
 		&expiresAt, &w.DepositAddress, &w.DeliveryWalletID, &w.RefundWalletID, &w.LookAt, &w.digest, &w.refundFee,
 		&w.WhitelistedID, &w.PayoutAddress, &w.PayoutMax, &w.PayoutUntil, &w.PayoutID, &w.DeliveredAt,
-		&w.ApprovalsRequired, &approvers, &w.Requester.Kind, &w.Requester.ID, &w.RejectedNote, &w.ApprovedAt,
-		&w.slippageBps, &w.mac)
+		&w.ApprovalsRequired, &approvers, &signatureEnds, &w.Requester.Kind, &w.Requester.ID, &w.RejectedNote,
+		&w.ApprovedAt, &w.slippageBps, &w.mac)
 	if payBy != nil && expiresAt != nil {
 		w.PayBy, w.ExpiresAt = *payBy, *expiresAt
 	}
-	for _, name := range approvers {
+	for n, name := range approvers {
+		end := signatureEnds[n]
+		if w.Status == AwaitingApproval && end != nil && !now.Add(signatureMargin).Before(*end) {
+			w.ToSignAgain = append(w.ToSignAgain, parseApprover(name))
+			continue
+		}
 		w.Approvers = append(w.Approvers, parseApprover(name))
 	}
 	w.ApprovalCount = len(w.Approvers)
@@ -76,7 +96,7 @@ func loadOf(ctx context.Context, tx pg.Tx, orgID, swapID, prefix string) (Swap, 
 		return Swap{}, newGone()
 	}
 	rows, err := tx.Query(ctx, selectSwaps+` WHERE s.org_id = $1 AND s.swap_id = $2`, orgID, swapID)
-	return collectOne(swapID, rows, err)
+	return collectOne(swapID, rows, tx.Now, err)
 }
 
 // loadAny returns a swap of any organization, for the operator and for work that spans organizations.
@@ -85,14 +105,14 @@ func loadAny(ctx context.Context, tx pg.Tx, swapID string) (Swap, error) {
 		return Swap{}, newGone()
 	}
 	rows, err := tx.Query(ctx, selectSwaps+` WHERE s.swap_id = $1`, swapID)
-	return collectOne(swapID, rows, err)
+	return collectOne(swapID, rows, tx.Now, err)
 }
 
-func collectOne(swapID string, rows pgx.Rows, err error) (Swap, error) {
+func collectOne(swapID string, rows pgx.Rows, now time.Time, err error) (Swap, error) {
 	if err != nil {
 		return Swap{}, fmt.Errorf("read swap %s: %w", swapID, err)
 	}
-	w, err := pgx.CollectExactlyOneRow(rows, scanSwap)
+	w, err := pgx.CollectExactlyOneRow(rows, scanSwap(now))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Swap{}, newGone()
 	}
@@ -172,7 +192,7 @@ func listPage(ctx context.Context, tx pg.Tx, q *pagination.Query, p pagination.P
 	if err != nil {
 		return pagination.Result[Swap]{}, fmt.Errorf("list swaps: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, scanSwap)
+	found, err := pgx.CollectRows(rows, scanSwap(tx.Now))
 	if err != nil {
 		return pagination.Result[Swap]{}, fmt.Errorf("list swaps: %w", err)
 	}
@@ -187,7 +207,7 @@ func (s *Service) ForEach(ctx context.Context, orgID string, f Filter, desc bool
 	q := f.query(pagination.NewQuery(selectSwaps+` WHERE s.org_id = ? AND s.kind = 'CUSTOMER'`, orgID))
 	sql, args := q.BuildAll(desc, "s.created_at", "s.swap_id")
 	err := s.DB.SnapshotOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) error {
-		return pg.ForEachRow(ctx, tx, sql, args, scanSwap, fn)
+		return pg.ForEachRow(ctx, tx, sql, args, scanSwap(tx.Now), fn)
 	})
 	if err != nil {
 		return fmt.Errorf("read the swaps of %s: %w", orgID, err)

@@ -44,28 +44,37 @@ func (e *signedEnv) addOperators() (operators []*signertest.Passkey) {
 func (e *signedEnv) redirect(operators []*signertest.Passkey) {
 	e.t.Helper()
 	intent := signer.Intent{
-		ID: "res_1", Purpose: signer.Return, Chain: chain.Ethereum, From: signertest.Deposit(e.org, "ann"),
-		To: signertest.Stranger, Contract: signertest.Token, Amount: money.Units(5), MintID: 1,
+		ID: "res_2", Purpose: signer.Return, Chain: chain.Ethereum, From: signertest.Deposit(e.org, "ann"),
+		To: signertest.Stranger, Contract: signertest.Token, Amount: money.Units(800), MintID: 1,
 	}
 	intent.Grant = &signer.Grant{MadeBy: "OPERATOR opr_otto", Redirect: &signer.RedirectOf{
-		DepositID: "dep_1", Reason: "LAW_ENFORCEMENT", Reference: "order 7",
+		DepositID: "dep_2", Reason: "LAW_ENFORCEMENT", Reference: "order 7",
 	}}
 	terms := intent.Terms()
+	e.exec(`INSERT INTO deposits SELECT (jsonb_populate_record(d, '{"deposit_id": "dep_2", "tx_hash": "tx_2"}')).*
+		FROM deposits d WHERE deposit_id = 'dep_1'`)
 	e.exec(`
 		INSERT INTO return_requests (request_id, org_id, deposit_id, status, to_address, sent, fee_kept, asked_at,
 			asked_by_kind, asked_by, decision, reason, reference, ended_at, ended_by_kind, ended_by)
-		VALUES ('res_1', $1, 'dep_1', 'SIGNED', $2, 5, 0, now(), 'OPERATOR', 'opr_otto', 'REDIRECTED',
+		VALUES ('res_2', $1, 'dep_2', 'SIGNED', $2, 800, 0, now(), 'OPERATOR', 'opr_otto', 'REDIRECTED',
 			'LAW_ENFORCEMENT', 'order 7', now(), 'OPERATOR', 'opr_oleg')`, e.org, signertest.Stranger)
+	e.exec(`INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at,
+			decided_by_kind, decided_by, to_address, sent, chain, wallet_id, mint_id, reason, reference)
+		VALUES ('res_2', $1, 'dep_2', 'REDIRECTED', 'OPEN', now(), 'OPERATOR', 'opr_otto', $2, 800, 'ETHEREUM', 'we_1', 1,
+			'LAW_ENFORCEMENT', 'order 7')`, e.org, signertest.Stranger)
 	var approvals []signer.Approval
 	for _, p := range operators {
 		approval := e.grants.MakeApproval(terms, 0, p.Person)
-		signature := p.Sign(e.t, e.signer.Installation, time.Now().Add(time.Hour),
-			func(c signer.StatementContext) signer.Statement { return intent.Statement("31337", nil, c) })
-		approval.Signature = &signature
+		words := func(c signer.StatementContext) signer.Statement { return intent.Statement("31337", nil, c) }
+		signed := e.sign(p, words)
+		approval.Signature = &signed.Signature
 		approvals = append(approvals, approval)
-		e.exec(`INSERT INTO return_signatures VALUES ($1, 'res_1', 'OPERATOR', $2,
-			now() + interval '1 hour', now(), '', '', $3)`, e.org,
-			p.Person[len("OPERATOR "):], signature)
+		actor := audit.Operator(p.Person[len("OPERATOR "):])
+		e.exec(`INSERT INTO return_signatures VALUES ($1, 'res_2', 'OPERATOR', $2,
+			($3::jsonb ->> 'notAfter')::timestamptz, now(), '', '', $3)`, e.org, actor.ID, signed.Signature)
+		e.log(actor, "deposit.redirect_signed", "DEPOSIT", "dep_2", map[string]any{
+			"resolution": "res_2", "signed": signed,
+		})
 	}
 	intent.Grant = e.grants.MakeGrant(terms, money.Zero, 0, 2, approvals)
 	if _, err := e.signer.AdmitIntent(e.t.Context(), intent); err != nil {
@@ -146,6 +155,18 @@ func TestEveryTamperingWithWhatOperatorsSignedIsSeen(t *testing.T) {
 		{
 			"I-91", "a signature of a redirect removed",
 			`DELETE FROM return_signatures WHERE approver_id = 'opr_olga'`,
+		},
+		{
+			"I-91", "a redirect to another address",
+			`UPDATE return_requests SET to_address = '0xother' WHERE request_id = 'res_2'`,
+		},
+		{
+			"I-91", "a redirect for another reason",
+			`UPDATE return_requests SET reference = 'order 8' WHERE request_id = 'res_2'`,
+		},
+		{
+			"I-91", "a redirect that someone else signed",
+			`UPDATE return_signatures SET approver_id = 'opr_olaf' WHERE approver_id = 'opr_olga'`,
 		},
 		{
 			"I-91", "an address that one operator signed",

@@ -21,7 +21,7 @@ var payoutChecks = []Check{
 		SELECT b.org_id, 'batch ' || b.batch_id, format('is %s with %s approvals and needs %s', b.status, a.people,
 			b.approvals_required)
 		FROM payout_batches b CROSS JOIN LATERAL (
-			SELECT count(*) AS people FROM payout_approvals a WHERE a.batch_id = b.batch_id
+			SELECT count(*) AS people FROM payout_approvals a WHERE a.batch_id = b.batch_id AND a.nth = 0
 				AND a.content_hash = b.content_hash
 				AND (a.approver_kind, a.approver_id) NOT IN ((b.maker_kind, b.maker_id), (b.submitter_kind,
 					b.submitter_id))) a

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -36,10 +37,10 @@ func newSignedPaymentCheck(key ed25519.PublicKey) Check {
 			}
 			c := signedPayments{
 				key: key, entries: entries, stored: map[string][]signer.Consent{},
-				withdrawals: map[string]paidWithdrawal{}, returns: map[string]bool{},
+				withdrawals: map[string]paidWithdrawal{}, letGo: map[string]bool{},
 			}
 			for _, check := range []func(context.Context, pg.Tx) error{
-				c.checkWithdrawals, c.checkBatches, c.loadReturns, c.checkAdmissions, c.checkEndorsements,
+				c.checkWithdrawals, c.checkBatches, c.checkReturns, c.checkSwaps, c.checkAdmissions, c.checkEndorsements,
 			} {
 				if err := check(ctx, tx); err != nil {
 					return nil, err
@@ -54,9 +55,9 @@ func newSignedPaymentCheck(key ed25519.PublicKey) Check {
 type signedPayments struct {
 	key         ed25519.PublicKey
 	entries     approverEntries
-	stored      map[string][]signer.Consent // what identifies the stored signatures, by withdrawal or batch
+	stored      map[string][]signer.Consent // what identifies stored signatures, by what they approve
 	withdrawals map[string]paidWithdrawal   // those that were admitted
-	returns     map[string]bool             // returns and redirects whose last signature is in the database
+	letGo       map[string]bool             // swaps and returns that were let go, and whether a restore made them
 	found       []Breach
 }
 
@@ -66,7 +67,8 @@ func (c *signedPayments) add(orgID, subject, format string, args ...any) {
 
 // storedSignature is a signature in an approval, with what the audit log says about it.
 type storedSignature struct {
-	orgID, id, person string // id is of the withdrawal or the batch
+	orgID, id, person string // id is of the withdrawal, the batch, the swap, the return or the redirect
+	signers           string // of whom the passkey is; "": of the organization
 	approvedAt        time.Time
 	signature         signer.KeySignature
 	logged            []byte // a signer.SignedStatement, or nothing
@@ -94,7 +96,7 @@ func (c *signedPayments) verify(s storedSignature, subject string, build func(si
 	case !isSameKey(enrolled.EnrolBody, logged.Passkey):
 		invalid("passkey %s is not the one of %v", enrolled.ID, enrolled.place)
 		return
-	case enrolled.OrgID != s.orgID || enrolled.Person != s.person:
+	case enrolled.OrgID != cmp.Or(s.signers, s.orgID) || enrolled.Person != s.person:
 		invalid("passkey %s is of %.80q of %s", enrolled.ID, enrolled.Person, enrolled.OrgID)
 		return
 	case s.approvedAt.Before(enrolled.usableFrom):
@@ -154,7 +156,9 @@ func findSignedWords(id, condition string) string {
 			SELECT l.detail -> 'signed' AS signed FROM audit_log l
 			WHERE l.resource_id = ` + id + ` AND l.org_id = a.org_id
 				AND (l.actor_kind, l.actor_id) = (a.approver_kind, a.approver_id) AND ` + condition + `
-			ORDER BY l.audit_id DESC LIMIT 1) l ON true`
+			-- A person who signed again has an entry for each signature.
+			ORDER BY l.detail #>> '{signed,signature,notAfter}' = a.signature ->> 'notAfter' DESC NULLS LAST,
+				l.audit_id DESC LIMIT 1) l ON true`
 }
 
 // checkWithdrawals verifies the stored signatures of withdrawals. A person signs a row of a batch that was held over
@@ -241,6 +245,77 @@ func (c *signedPayments) checkBatches(ctx context.Context, tx pg.Tx) error {
 	return err
 }
 
+// checkReturns verifies the stored signatures of returns and redirects of flagged deposits. The audit log has them with
+// the deposits.
+func (c *signedPayments) checkReturns(ctx context.Context, tx pg.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT a.org_id, a.request_id, a.approver_kind || ' ' || a.approver_id, a.at, a.signature, l.signed, m.chain,
+			m.mint_id, m.contract, m.decimals, q.to_address, q.sent, q.asked_by_kind || ' ' || q.asked_by,
+			q.decision = 'REDIRECTED', q.deposit_id, coalesce(q.reason, ''), coalesce(q.reference, '')
+		FROM return_signatures a JOIN return_requests q ON q.request_id = a.request_id
+			JOIN deposits d ON d.deposit_id = q.deposit_id JOIN mints m ON m.mint_id = d.mint_id
+			`+findSignedWords("q.deposit_id", `l.action IN ('deposit.return_signed', 'deposit.redirect_signed')
+				AND l.detail ->> 'resolution' = a.request_id`)+`
+		ORDER BY a.request_id, a.approver_kind, a.approver_id, a.not_after`)
+	if err != nil {
+		return err
+	}
+	var s storedSignature
+	var p signer.PaymentWords
+	var redirect signer.RedirectOf
+	var isRedirect bool
+	var decimals int
+	_, err = pgx.ForEachRow(rows, []any{
+		&s.orgID, &s.id, &s.person, &s.approvedAt, &s.signature, &s.logged, &p.Chain, &p.MintID, &p.Contract, &decimals,
+		&p.To, &p.Amount, &p.MadeBy, &isRedirect, &redirect.DepositID, &redirect.Reason, &redirect.Reference,
+	}, func() error {
+		p.OrgID, p.WithdrawalID, p.Purpose = s.orgID, s.id, signer.Return
+		noun, newStatement := "return ", signer.PaymentStatement
+		s.signers, p.Redirect = "", nil
+		if isRedirect {
+			s.signers, p.Redirect = signer.Operators, &redirect
+			noun, newStatement = "redirect ", signer.RedirectStatement
+		}
+		c.verify(s, noun+s.id, func(words signer.Statement) signer.Statement {
+			payment := p
+			payment.Network, payment.Token = words.Find("networkId"), findToken(words, decimals)
+			return newStatement(payment, newContext(words, s.person))
+		})
+		s.signature, s.logged = signer.KeySignature{}, nil
+		return nil
+	})
+	return err
+}
+
+// checkSwaps verifies the stored signatures of swaps of organizations.
+func (c *signedPayments) checkSwaps(ctx context.Context, tx pg.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT a.org_id, a.swap_id, a.approver_kind || ' ' || a.approver_id, a.at, a.signature, l.signed, s.product,
+			s.from_mint_id, s.to_mint_id, s.amount_in, s.min_out, s.payout_max, s.whitelisted_address_id,
+			s.payout_address, s.payout_until
+		FROM swap_approvals a JOIN swaps s ON s.swap_id = a.swap_id
+			`+findSignedWords("a.swap_id", `l.action IN ('swap.approval_added', 'swap.approved')`)+`
+		WHERE a.signature IS NOT NULL ORDER BY a.swap_id, a.approver_kind, a.approver_id, a.nth`)
+	if err != nil {
+		return err
+	}
+	var s storedSignature
+	var p signer.SwapPayout
+	var payableUntil time.Time
+	_, err = pgx.ForEachRow(rows, []any{
+		&s.orgID, &s.id, &s.person, &s.approvedAt, &s.signature, &s.logged, &p.Product, &p.FromMintID, &p.ToMintID,
+		&p.AmountIn, &p.MinOut, &p.MaxOut, &p.WhitelistedID, &p.To, &payableUntil,
+	}, func() error {
+		p.OrgID, p.SwapID, p.NotAfter = s.orgID, s.id, signer.FormatMicros(payableUntil)
+		c.verify(s, "swap "+s.id, func(words signer.Statement) signer.Statement {
+			return signer.SwapStatement(p, newContext(words, s.person))
+		})
+		s.signature, s.logged = signer.KeySignature{}, nil
+		return nil
+	})
+	return err
+}
+
 // paidWithdrawal is a withdrawal that the signer admitted.
 type paidWithdrawal struct {
 	batchID    string // "" for one that is no row of a batch
@@ -317,6 +392,25 @@ func (c *signedPayments) loadWithdrawals(ctx context.Context, tx pg.Tx) error {
 	var w paidWithdrawal
 	_, err = pgx.ForEachRow(rows, []any{&id, &w.batchID, &w.isRestored}, func() error {
 		c.withdrawals[id] = w
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	rows, err = tx.Query(ctx, `
+		SELECT s.swap_id, num_nonnulls(s.imported_at, s.adopted_at) > 0 FROM swaps s
+		WHERE s.org_id = ANY ($1) AND s.kind = 'ORGANIZATION'
+		UNION ALL
+		SELECT r.resolution_id, (r.decided_by_kind, r.decided_by) = ('OPERATOR', 'restore')
+			OR coalesce(q.status = 'RESTORED', false)
+		FROM deposit_resolutions r LEFT JOIN return_requests q ON q.request_id = r.resolution_id
+		WHERE r.org_id = ANY ($1) OR r.decision = 'REDIRECTED'`, orgs)
+	if err != nil {
+		return err
+	}
+	var isRestored bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &isRestored}, func() error {
+		c.letGo[id] = isRestored
 		return nil
 	})
 	return err
@@ -420,36 +514,30 @@ func (c *signedPayments) checkEndorsements(ctx context.Context, tx pg.Tx) error 
 	return err
 }
 
-// loadReturns loads the signatures of returns and redirects that people signed here. One that a restore brought back
-// may lack some.
-func (c *signedPayments) loadReturns(ctx context.Context, tx pg.Tx) error {
-	rows, err := tx.Query(ctx, `
-		SELECT g.request_id, g.signature FROM return_signatures g JOIN return_requests q USING (request_id)
-		WHERE q.status = 'SIGNED'`)
-	if err != nil {
-		return err
-	}
-	var id string
-	var signature signer.KeySignature
-	_, err = pgx.ForEachRow(rows, []any{&id, &signature}, func() error {
-		c.returns[id] = true
-		c.stored[id] = append(c.stored[id], signer.Consent{KeyID: signature.KeyID, SignatureHash: signature.Hash()})
-		signature = signer.KeySignature{}
-		return nil
-	})
-	return err
-}
-
 // checkStored reports a signature of an admitted payment that its approvals do not have.
 func (c *signedPayments) checkStored(entry place, intent signer.Intent, consent signer.Consent) {
-	w, ok := c.withdrawals[intent.ID]
-	if !c.returns[intent.ID] &&
-		(!ok || w.isRestored || intent.Purpose != signer.Payment || intent.SwapPayout() != nil) {
-		return // an approval of a swap is stored elsewhere
-	}
 	id := intent.ID
-	if w.batchID != "" {
-		id = w.batchID
+	switch payout := intent.SwapPayout(); {
+	case intent.Purpose == signer.Return:
+		if isRestored, ok := c.letGo[id]; !ok || isRestored {
+			return
+		}
+	case intent.Purpose != signer.Payment:
+		return // its approvals are stored nowhere yet
+	default:
+		w, ok := c.withdrawals[id]
+		if !ok || w.isRestored {
+			return
+		}
+		if w.batchID != "" {
+			id = w.batchID
+		}
+		if payout != nil {
+			if isRestored, ok := c.letGo[payout.SwapID]; !ok || isRestored {
+				return
+			}
+			id = payout.SwapID
+		}
 	}
 	if !slices.Contains(c.stored[id], consent) {
 		c.add(intent.From.OrgID, "payment "+intent.ID,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -75,6 +76,8 @@ func newSignedEnv(t *testing.T) *signedEnv {
 	e.pay("wd_small", 400, e.grants.MakeGrant(e.terms("wd_small", 400), money.Zero, 0, 0, nil))
 	e.approve("wd_signed", 700, e.people[0], e.people[1])
 	e.approveBatch()
+	e.approveReturn()
+	e.approveSwap()
 	return e
 }
 
@@ -274,6 +277,93 @@ func (e *signedEnv) approveBatch() {
 	})
 }
 
+// insertSigned makes ann and ben sign, stores each signature with sql, and returns what the signer would record.
+// The arguments of sql are the organization, the person and the signature.
+func (e *signedEnv) insertSigned(
+	sql string, statement func(signer.StatementContext) signer.Statement, action, kind, id string,
+	detail map[string]any,
+) (consents []signer.Consent) {
+	e.t.Helper()
+	for _, p := range e.people[:2] {
+		signed := e.sign(p, statement)
+		consents = append(consents, signer.Consent{KeyID: p.ID, SignatureHash: signed.Signature.Hash()})
+		actor := audit.User(p.Person[len("USER "):])
+		e.exec(sql, e.org, actor.ID, signed.Signature)
+		row := map[string]any{"signed": signed}
+		maps.Copy(row, detail)
+		e.log(actor, action, kind, id, row)
+	}
+	return consents
+}
+
+// approveReturn makes ann and ben sign the return of a flagged deposit, which cay asked for. The copy of the journal
+// has it as admitted.
+func (e *signedEnv) approveReturn() {
+	e.t.Helper()
+	e.exec(`INSERT INTO deposits (deposit_id, org_id, wallet_id, purpose, customer_id, mint_id, chain, contract, amount,
+			address, from_address, tx_hash, kind, position, log_index, height, block_hash, proof_id, status,
+			chain_status, created_at, credited_at)
+		VALUES ('dep_1', $1, 'we_1', 'CUSTOMER_DEPOSIT', 'ann', 1, 'ETHEREUM', $2, 800, '0xours', $3, 'tx_1', 'TOKEN',
+			'', 0, 1, 'h1', 1, 'CREDITED', 'FINALIZED', now(), now())`, e.org, signertest.Token, signertest.Stranger)
+	e.exec(`INSERT INTO return_requests (request_id, org_id, deposit_id, status, to_address, sent, fee_kept, asked_at,
+			asked_by_kind, asked_by, ended_at, ended_by_kind, ended_by)
+		VALUES ('res_1', $1, 'dep_1', 'SIGNED', $2, 800, 0, now(), 'USER', 'usr_cay', now(), 'USER', 'usr_ben')`,
+		e.org, signertest.Stranger)
+	e.exec(`INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at,
+			decided_by_kind, decided_by, to_address, sent, chain, wallet_id, mint_id)
+		VALUES ('res_1', $1, 'dep_1', 'REJECTED', 'OPEN', now(), 'USER', 'usr_cay', $2, 800, 'ETHEREUM', 'we_1', 1)`,
+		e.org, signertest.Stranger)
+	words := signer.PaymentWords{Purpose: signer.Return, Network: "31337", Terms: signer.Terms{
+		OrgID: e.org, WithdrawalID: "res_1", Chain: chain.Ethereum, MintID: 1, Contract: signertest.Token,
+		To: signertest.Stranger, Amount: money.Units(800), MadeBy: "USER usr_cay",
+	}}
+	consents := e.insertSigned(`INSERT INTO return_signatures VALUES ($1, 'res_1', 'USER', $2,
+			($3::jsonb ->> 'notAfter')::timestamptz, now(), '', '', $3)`,
+		func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) },
+		"deposit.return_signed", "DEPOSIT", "dep_1", map[string]any{"resolution": "res_1"})
+	e.insertRecord(2, signer.Record{
+		Kind: signer.RecordAdmit, RecordedAt: signer.FormatTime(time.Now()), Admit: &signer.Intent{
+			ID: "res_1", Purpose: signer.Return, Chain: chain.Ethereum, From: signertest.Treasury(e.org),
+			To: signertest.Stranger, Contract: signertest.Token, Amount: money.Units(800), MintID: 1,
+			Grant: &signer.Grant{Consents: consents},
+		},
+	})
+}
+
+// approveSwap makes ann and ben sign a swap of the organization's own money. The copy of the journal has the payment of
+// its output as admitted.
+func (e *signedEnv) approveSwap() {
+	e.t.Helper()
+	until := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Microsecond)
+	payout := signer.SwapPayout{
+		OrgID: e.org, SwapID: "os_1", Product: "CUSTODIAL", FromMintID: 2, ToMintID: 1, AmountIn: money.Units(900),
+		MinOut: money.Units(600), MaxOut: money.Units(1000), WhitelistedID: "wla_1", To: signertest.Stranger,
+		NotAfter: signer.FormatMicros(until),
+	}
+	e.exec(`INSERT INTO swaps (swap_id, org_id, idempotency_key, key_hash, request_digest, from_mint_id, to_mint_id,
+			from_chain, to_chain, amount_in, estimated_out, min_out, delivery_wallet_id, refund_wallet_id, fee_bps,
+			fee_amount, status, created_at, updated_at, kind, product, whitelisted_address_id, payout_address,
+			payout_max, payout_until, slippage_bps, approvals_required, request_mac, requester_kind, requester_id)
+		VALUES ('os_1', $1, 'os_1', encode(sha256('os_1'), 'hex'), '', 2, 1, 'ETHEREUM', 'ETHEREUM', 900, 700, 600,
+			'we_dl', 'we_rf', 0, 0, 'AWAITING_APPROVAL', now(), now(), 'ORGANIZATION', 'CUSTODIAL', 'wla_1', $2, 1000,
+			$3, 100, 2, 'mac', 'USER', 'usr_cay')`, e.org, signertest.Stranger, until)
+	consents := e.insertSigned(`INSERT INTO swap_approvals VALUES ($1, 'os_1', 'USER', $2, now(), '', '', $3)`,
+		func(c signer.StatementContext) signer.Statement { return signer.SwapStatement(payout, c) },
+		"swap.approval_added", "SWAP", "os_1", nil)
+	e.exec(`INSERT INTO withdrawals (withdrawal_id, org_id, product, mint_id, chain, amount, to_address, request_digest,
+			status, requires_approval, approval_reasons, decision, created_at, whitelisted_address_id)
+		VALUES ('wd_swap', $1, 'CUSTODIAL', 1, 'ETHEREUM', 700, $2, '', 'PROCESSING', false, '{}', '{}', now(),
+			'wla_1')`,
+		e.org, signertest.Stranger)
+	e.insertRecord(3, signer.Record{
+		Kind: signer.RecordAdmit, RecordedAt: signer.FormatTime(time.Now()), Admit: &signer.Intent{
+			ID: "wd_swap", Purpose: signer.Payment, Chain: chain.Ethereum, From: signertest.Treasury(e.org),
+			To: signertest.Stranger, Contract: signertest.Token, Amount: money.Units(700), Product: "CUSTODIAL",
+			MintID: 1, WhitelistedID: "wla_1", Grant: &signer.Grant{Consents: consents, Payout: &payout},
+		},
+	})
+}
+
 // insertRecord adds an entry to the copy that the signer's journal does not have, so many after its last one.
 func (e *signedEnv) insertRecord(after uint64, r signer.Record) {
 	e.t.Helper()
@@ -314,6 +404,34 @@ func (e *signedEnv) forge(signed signer.SignedStatement) []string {
 		fmt.Sprintf(`UPDATE withdrawal_approvals SET signature = '%s' WHERE approver_id = 'usr_ann'`, signature),
 		fmt.Sprintf(`UPDATE audit_log SET detail = jsonb_build_object('round', 0, 'signed', '%s'::jsonb)
 			WHERE resource_id = 'wd_signed' AND actor_id = 'usr_ann'`, whole),
+	}
+}
+
+// signAgain returns statements that add an earlier signature of ann, which counted no more, to that of a withdrawal.
+// The audit log has it.
+func (e *signedEnv) signAgain() []string {
+	e.t.Helper()
+	words := signer.PaymentWords{
+		Terms: e.terms("wd_signed", 700), Purpose: signer.Payment, CustomerID: "ann", Network: "31337",
+	}
+	signature := e.people[0].Sign(e.t, e.signer.Installation, time.Now().Add(time.Minute),
+		func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) })
+	first, err := json.Marshal(signature)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	signed := e.sign(e.people[0], func(c signer.StatementContext) signer.Statement {
+		return signer.PaymentStatement(words, c)
+	})
+	signed.Signature, signed.Words = signature, signer.PaymentStatement(words, signer.StatementContext{
+		Installation: e.signer.Installation, Approver: e.people[0].Person, NotAfter: signature.NotAfter,
+	})
+	e.log(audit.User("usr_ann"), "withdrawal.approval_added", "WITHDRAWAL", "wd_signed",
+		map[string]any{"round": 0, "signed": signed})
+	return []string{
+		`UPDATE withdrawal_approvals SET nth = 1 WHERE approver_id = 'usr_ann'`,
+		fmt.Sprintf(`INSERT INTO withdrawal_approvals SELECT org_id, withdrawal_id, round, approver_kind, approver_id,
+			at, digest, mac, '%s', 0 FROM withdrawal_approvals WHERE approver_id = 'usr_ann'`, first),
 	}
 }
 
@@ -483,6 +601,30 @@ func TestEveryTamperingWithSignedApprovalsIsSeen(t *testing.T) {
 		{"I-91", "a signature of a batch removed", []string{
 			`UPDATE payout_approvals SET signature = NULL WHERE approver_id = 'usr_ann'`,
 		}},
+		{"I-91", "a return to another address", []string{`UPDATE return_requests SET to_address = '0xMallory'`}},
+		{"I-91", "a return of less", []string{`UPDATE return_requests SET sent = 7`}},
+		{"I-91", "a return that another one asked for", []string{`UPDATE return_requests SET asked_by = 'usr_eve'`}},
+		{"I-91", "a return signed by another person", []string{
+			`UPDATE return_signatures SET approver_id = 'usr_eve' WHERE approver_id = 'usr_ann'`,
+		}},
+		{"I-91", "a signature of a return removed", []string{
+			`DELETE FROM return_signatures WHERE approver_id = 'usr_ann'`,
+		}},
+		{"I-91", "the words of a return removed", []string{
+			`UPDATE audit_log SET detail = detail - 'signed' WHERE resource_id = 'dep_1' AND actor_id = 'usr_ann'`,
+		}},
+		{"I-91", "a swap to another address", []string{`UPDATE swaps SET payout_address = '0xMallory'`}},
+		{"I-91", "a swap of wider bounds", []string{`UPDATE swaps SET min_out = 1`}},
+		{"I-91", "a swap of more", []string{`UPDATE swaps SET amount_in = 901`}},
+		{"I-91", "a swap that may be paid later", []string{
+			`UPDATE swaps SET payout_until = payout_until + interval '1 day'`,
+		}},
+		{"I-91", "a signature of a swap removed", []string{
+			`UPDATE swap_approvals SET signature = NULL WHERE approver_id = 'usr_ann'`,
+		}},
+		{"I-91", "the words of a swap removed", []string{
+			`UPDATE audit_log SET detail = detail - 'signed' WHERE resource_id = 'os_1' AND actor_id = 'usr_ann'`,
+		}},
 		{"I-91", "a payment without the people of the rule", []string{
 			replaceInJournal(signer.RecordAdmit, `"amount":"400"`, `"amount":"500"`),
 		}},
@@ -515,7 +657,11 @@ func TestWhatARestoreOrALateAnswerLeavesIsNoBreachOfSignedApprovals(t *testing.T
 		"restored": {
 			`DELETE FROM withdrawal_approvals`, `DELETE FROM payout_approvals`,
 			`UPDATE withdrawals SET restored_at = now()`,
+			`DELETE FROM return_signatures`, `UPDATE return_requests SET status = 'RESTORED'`,
+			`DELETE FROM swap_approvals`, `UPDATE swaps SET adopted_at = now()`,
 		},
+		// A person whose signature was about to end signed again.
+		"signed again":                       e.signAgain(),
 		"retired a moment ago":               {e.retireInJournal(900, "apk_ann_APPROVE", time.Now())},
 		"retired, and the journal continued": {e.retireInJournal(900, "apk_ann_APPROVE", time.Now()), continueJournal},
 	} {

@@ -422,7 +422,7 @@ var swapChecks = []Check{
 		SELECT s.org_id, 'swap ' || s.swap_id, format('is %s with %s of %s approvals', s.status, n.approvals,
 			s.approvals_required)
 		FROM swaps s CROSS JOIN LATERAL (SELECT count(*) AS approvals FROM swap_approvals a
-			WHERE a.swap_id = s.swap_id AND a.org_id = s.org_id) n
+			WHERE a.swap_id = s.swap_id AND a.org_id = s.org_id AND a.nth = 0) n
 		WHERE s.status NOT IN ('AWAITING_APPROVAL', 'REJECTED', 'CANCELLED') AND n.approvals < s.approvals_required
 			AND num_nonnulls(s.imported_at, s.adopted_at) = 0
 		UNION ALL

@@ -3,9 +3,12 @@ package withdrawal
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
@@ -146,9 +149,26 @@ func (s *Service) loadApproval(
 		return err
 	}
 	approvals, err := s.loadApprovals(ctx, tx, org, row)
-	f.approval = &approvalFacts{row: row, count: len(approvals)}
+	f.approval = &approvalFacts{row: row}
+	f.approval.counting = f.findCounting(approvals, tx.Now)
 	f.approval.areTermsSeen = s.areTermsSeen(org, *f, shownDigest)
 	return err
+}
+
+// findCounting returns the approvals that count. Where people have to sign the payment, these are the ones whose
+// signatures have time left; a row of a batch is signed with its batch. Rule SA-7.
+func (f Facts) findCounting(approvals []signer.Approval, now time.Time) []signer.Approval {
+	if f.peopleByRule() == 0 || f.approval.row.batch != nil {
+		return approvals
+	}
+	return approver.FindLasting(approvals, now, approver.SignatureMargin)
+}
+
+// isAgain reports whether a person signs anew: an earlier approval of this person, if there is one, counts no more.
+func (a *approvalFacts) isAgain(person string) bool {
+	return a.signature != nil && !slices.ContainsFunc(a.counting, func(c signer.Approval) bool {
+		return c.Approver == person
+	})
 }
 
 // loadSignature verifies the signature of an approval against the locked withdrawal.
@@ -180,10 +200,11 @@ func (s *Service) writeApproval(
 	approval := s.GrantKey.MakeApproval(terms, r.approvalRound, approverName(actor))
 	_, err := tx.Exec(ctx, `
 		INSERT INTO withdrawal_approvals (org_id, withdrawal_id, round, approver_kind, approver_id, at, digest, mac,
-			signature)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			signature, nth)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, CASE WHEN $10 THEN (SELECT count(*) FROM withdrawal_approvals
+			WHERE withdrawal_id = $2 AND round = $3 AND (approver_kind, approver_id) = ($4, $5)) ELSE 0 END)`,
 		org, r.id, r.approvalRound, actor.Kind, actor.ID, tx.Now, terms.ComputeDigest(), approval.MAC,
-		f.approval.signature)
+		f.approval.signature, f.approval.isAgain(approverName(actor)))
 	switch {
 	case pg.ViolatesConstraint(err, "withdrawal_approvals_pkey"):
 		return empty, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
@@ -200,7 +221,8 @@ func (s *Service) writeApproval(
 	}
 	r.deductedFee = p.DeductedFee
 	if p.Status == Processing {
-		err = s.submitApproved(ctx, tx, org, r, f, p, treasury)
+		approval.Signature = f.approval.signature
+		err = s.submitApproved(ctx, tx, org, r, f, p, treasury, append(f.approval.counting, approval))
 	} else if _, err = tx.Exec(ctx,
 		`UPDATE withdrawals SET approvals_required = $3, screening = $4 WHERE org_id = $1 AND withdrawal_id = $2`,
 		org, r.id, p.Required, newStoredScreening(p.Screening.Decision)); err != nil {
@@ -222,7 +244,7 @@ func (s *Service) writeApproval(
 	}
 	detail := map[string]any{
 		"reasons": r.reasons, "amount": r.amount, "toAddress": r.toAddress, "digest": terms.ComputeDigest(),
-		"round": r.approvalRound, "approvals": f.approval.count + 1, "required": p.Required,
+		"round": r.approvalRound, "approvals": len(f.approval.counting) + 1, "required": p.Required,
 	}
 	if people := f.peopleByRule(); people > 0 && r.batch == nil { // of a row, the signatures are those of its batch
 		detail["people"] = people
@@ -238,12 +260,9 @@ func (s *Service) writeApproval(
 // submitApproved lets a withdrawal go whose approvals suffice.
 func (s *Service) submitApproved(
 	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal, f Facts, p Plan, treasury wallet.Wallet,
+	approvals []signer.Approval,
 ) error {
-	approvals, err := s.loadApprovals(ctx, tx, org, r)
-	if err != nil {
-		return err
-	}
-	err = setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing,
+	err := setStatus(ctx, tx, org, r.id, AwaitingApproval, Processing,
 		"approved_at = $5, fee_deducted = $6, screening = $7, approvals_required = $8, cost_price = coalesce($9, "+
 			"cost_price)",
 		tx.Now, r.deductedFee, newStoredScreening(p.Screening.Decision), p.Required, f.costs.recordedPrice())
@@ -262,13 +281,15 @@ func (s *Service) submitApproved(
 // approverName returns the name that identifies a person among the approvers.
 func approverName(a audit.Actor) string { return string(a.Kind) + " " + a.ID }
 
-// loadApprovals returns the approvals of the withdrawal's current round.
+// loadApprovals returns the approvals of the withdrawal's current round, the latest one of each person.
 func (s *Service) loadApprovals(
 	ctx context.Context, tx pg.Tx, org string, r storedWithdrawal,
 ) ([]signer.Approval, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT approver_kind || ' ' || approver_id, mac, signature FROM withdrawal_approvals
-		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`,
+		SELECT approver_kind || ' ' || approver_id, mac, signature FROM (
+			SELECT DISTINCT ON (approver_kind, approver_id) * FROM withdrawal_approvals
+			WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY approver_kind, approver_id, nth DESC
+		) a ORDER BY at, approver_kind, approver_id`,
 		org, r.id, r.approvalRound)
 	if err != nil {
 		return nil, fmt.Errorf("read the approvals of %s: %w", r.id, err)

@@ -66,8 +66,8 @@ type Facts struct {
 // approvalFacts hold what an approval changes, and whether the approver saw it.
 type approvalFacts struct {
 	row          storedWithdrawal
-	areTermsSeen bool // the terms are those that were requested, and those that the approver saw
-	count        int  // approvals of this round before this one
+	areTermsSeen bool              // the terms are those that were requested, and those that the approver saw
+	counting     []signer.Approval // approvals of this round before this one that count
 
 	signature      *signer.KeySignature    // of the person's passkey; nil for none
 	signatureFault *fault.Fault            // why the signature is not valid, or nil
@@ -321,7 +321,7 @@ func decideApproval(f Facts, d Decision, refusal *fault.Fault) (Plan, *Rejection
 	if row.batch == nil { // people sign a batch, not its rows
 		p.Required = max(p.Required, f.peopleByRule())
 	}
-	if f.approval.count+1 < p.Required {
+	if len(f.approval.counting)+1 < p.Required {
 		p.Act, p.Status = ActApprovalAdded, AwaitingApproval
 		return p, nil
 	}

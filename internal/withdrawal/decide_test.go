@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
+	"github.com/cofferpay/coffer/internal/signer"
 )
 
 // stop is a change of passing facts that makes one check refuse or hold.
@@ -286,7 +287,7 @@ func TestAPlanSaysWhatIsWritten(t *testing.T) {
 			f.approval.row.approvalsRequired = 2
 		}, "APPROVAL_ADDED AWAITING_APPROVAL 0 0 <nil> 2 "},
 		{"the second approval of two", awaitApproval(passingFacts()), func(f *Facts) {
-			f.approval.row.approvalsRequired, f.approval.count = 2, 1
+			f.approval.row.approvalsRequired, f.approval.counting = 2, make([]signer.Approval, 1)
 		}, "APPROVED PROCESSING 0 0 <nil> 2 "},
 		{
 			"the first approval of a withdrawal that is older than the count", awaitApproval(passingFacts()),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -81,6 +82,7 @@ func (s *Service) loadStatement(
 type Approval struct {
 	Approver   audit.Actor
 	ApprovedAt time.Time
+	HasEnded   bool // its signature has too little time left: it counts no more, and the person signs again
 }
 
 // LoadReview returns what a person sees before the decision about a withdrawal. Error: fault NOT_FOUND,
@@ -112,18 +114,30 @@ func (s *Service) LoadReview(ctx context.Context, org, withdrawalID string) (r R
 
 func (r *Review) loadApprovals(ctx context.Context, tx pg.Tx, org string, row storedWithdrawal) error {
 	rows, err := tx.Query(ctx, `
-		SELECT approver_kind, approver_id, at FROM withdrawal_approvals
-		WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY at, approver_kind, approver_id`,
+		SELECT approver_kind, approver_id, at, signature FROM (
+			SELECT DISTINCT ON (approver_kind, approver_id) * FROM withdrawal_approvals
+			WHERE org_id = $1 AND withdrawal_id = $2 AND round = $3 ORDER BY approver_kind, approver_id, nth DESC
+		) a ORDER BY at, approver_kind, approver_id`,
 		org, row.id, row.approvalRound)
 	if err != nil {
 		return fmt.Errorf("read who approved %s: %w", row.id, err)
 	}
 	r.Approvals, err = pgx.CollectRows(rows, func(found pgx.CollectableRow) (a Approval, err error) {
-		err = found.Scan(&a.Approver.Kind, &a.Approver.ID, &a.ApprovedAt)
+		var signature *signer.KeySignature
+		err = found.Scan(&a.Approver.Kind, &a.Approver.ID, &a.ApprovedAt, &signature)
+		a.HasEnded = signature != nil && !approver.HasTimeLeft(signature, tx.Now, approver.SignatureMargin)
 		return a, err
 	})
 	if err != nil {
 		return fmt.Errorf("read who approved %s: %w", row.id, err)
+	}
+	if r.Withdrawal.Status == AwaitingApproval {
+		r.Withdrawal.Approvals.Received = 0
+		for _, a := range r.Approvals {
+			if !a.HasEnded {
+				r.Withdrawal.Approvals.Received++
+			}
+		}
 	}
 	return nil
 }

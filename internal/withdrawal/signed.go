@@ -62,10 +62,11 @@ func (s *Service) loadRule(
 	return r, nil
 }
 
-// countBatchSigned returns how many people signed a batch.
+// countBatchSigned returns how many people signed a batch with signatures that have not ended.
 func countBatchSigned(ctx context.Context, tx pg.Tx, batchID string) (n int, err error) {
 	err = tx.QueryRow(ctx, `
-		SELECT count(*) FROM payout_approvals WHERE batch_id = $1 AND signature IS NOT NULL`, batchID).Scan(&n)
+		SELECT count(DISTINCT (approver_kind, approver_id)) FROM payout_approvals
+		WHERE batch_id = $1 AND (signature ->> 'notAfter')::timestamptz > $2`, batchID, tx.Now).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count who signed batch %s: %w", batchID, err)
 	}

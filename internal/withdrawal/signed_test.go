@@ -367,6 +367,86 @@ func TestASignatureOfAnEarlierRoundIsRefused(t *testing.T) {
 	}
 }
 
+// The first of two signatures may have ended, or be about to, when the second one comes. It counts no more, so nothing
+// goes to the signer that it would refuse; the same person signs again, and counts once. Rule SA-7.
+func TestASignatureWithTooLittleTimeLeftDoesNotCount(t *testing.T) {
+	t.Parallel()
+	for name, lasts := range map[string]time.Duration{"ended": -time.Minute, "about to end": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newSignedEnv(t)
+			w := e.mustRequest(e.newRequest())
+			e.mirror.isCareless = true // the signature was valid when it came
+			first := e.people[0].Sign(t, e.signer.Installation, time.Now().Add(lasts), e.words(w.ID))
+			if _, err := e.approve(w.ID, 1, &first); err != nil {
+				t.Fatal(err)
+			}
+			e.mirror.isCareless = false
+			if got := approvalCount(e.mustSign(w.ID, 2)); got != "AWAITING_APPROVAL 1 of 2" {
+				t.Errorf("got %s, want one signature that counts", got)
+			}
+			review, err := e.LoadReview(t.Context(), e.org, w.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := review.Approvals; len(a) != 2 || !a[0].HasEnded || a[1].HasEnded {
+				t.Errorf("got %+v, want the first to sign again", a)
+			}
+			_, err = e.approve(w.ID, 2, e.sign(e.people[1], w.ID))
+			wantFault(t, err, fault.InvalidState)
+			if got := approvalCount(e.mustSign(w.ID, 1)); got != "PROCESSING 2 of 2" {
+				t.Errorf("got %s, want it let go", got)
+			}
+			if err := e.admits(w.ID); err != nil {
+				t.Errorf("signed again: got %v", err)
+			}
+		})
+	}
+}
+
+// The database counts a person once, and takes a second approval only in place of a signature that is about to end.
+// Rules SA-7 and WD-35.
+func TestTheDatabaseTakesAnotherApprovalOfAPersonOnlyForASignatureThatEnds(t *testing.T) {
+	t.Parallel()
+	e := newSignedEnv(t)
+	w := e.mustRequest(e.newRequest())
+	e.mustSign(w.ID, 1)
+	again := func(nth int, signature, notAfter string) error {
+		return e.DB.InOrg(t.Context(), e.org, func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, `INSERT INTO withdrawal_approvals SELECT org_id, withdrawal_id, round, approver_kind,
+				approver_id, at + $4::interval, digest, mac, `+signature+`, $2 FROM withdrawal_approvals
+				WHERE withdrawal_id = $1 AND $3 = $3`, w.ID, nth, notAfter, notAfter)
+			return err
+		})
+	}
+	for name, c := range map[string]struct {
+		nth              int
+		signature, after string
+	}{
+		"while it counts":   {1, "signature", "0"},
+		"without signature": {1, "NULL", "2 hours"},
+		"out of turn":       {2, "signature", "2 hours"},
+	} {
+		if err := again(c.nth, c.signature, c.after); !pg.ViolatesConstraint(err, "withdrawal_approvals_again") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if err := again(1, "signature", "2 hours"); err != nil {
+		t.Fatal(err)
+	}
+	err := e.DB.InOrg(t.Context(), e.org, func(ctx context.Context, tx pg.Tx) error {
+		_, err := tx.Exec(ctx, `SET CONSTRAINTS withdrawals_quorum IMMEDIATE`)
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE withdrawals SET status = 'PROCESSING', approved_at = now()
+				WHERE withdrawal_id = $1`, w.ID)
+		}
+		return err
+	})
+	if !pg.ViolatesConstraint(err, "withdrawals_approved_by_enough") {
+		t.Errorf("one person who signed twice: got %v, want too few approvals", err)
+	}
+}
+
 // A stricter rule applies to what was signed under the old one. Rule SA-4.
 func TestThePaymentNeedsThePeopleOfTheNewestRule(t *testing.T) {
 	t.Parallel()

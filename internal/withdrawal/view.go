@@ -93,7 +93,9 @@ const selectWithdrawals = `
 		w.status, w.chain_status, w.requires_approval, w.approval_reasons, w.tx_hash, w.replaced_tx_hashes,
 		w.failure_reason, w.rejected_reason, w.reference, w.metadata, w.fee_mode, w.fee_deducted, w.max_network_fee, w.travel_rule,
 		w.created_at, w.approved_at, w.broadcast_at, w.completed_at, w.screening, w.charge_costs, w.charge_held, w.charge_failure_max, w.charged, w.approvals_required,
-		(SELECT count(*) FROM withdrawal_approvals a WHERE a.withdrawal_id = w.withdrawal_id AND a.round = w.approval_round),
+		(SELECT count(DISTINCT (a.approver_kind, a.approver_id)) FROM withdrawal_approvals a
+			WHERE a.withdrawal_id = w.withdrawal_id AND a.round = w.approval_round AND (w.status <> 'AWAITING_APPROVAL'
+				OR a.signature IS NULL OR (a.signature ->> 'notAfter')::timestamptz > now() + interval '2 minutes')),
 		CASE WHEN w.product IS NOT NULL THEN (SELECT s.swap_id FROM swaps s WHERE s.payout_id = w.withdrawal_id) END,
 		coalesce(w.refund_id, ''), coalesce(w.batch_id, ''), coalesce(w.batch_row, 0), w.fee_mode = 'DEDUCTED',
 		coalesce(w.made_by, ''), (SELECT f.checkout_id FROM refunds f WHERE f.refund_id = w.refund_id),

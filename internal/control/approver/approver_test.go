@@ -289,6 +289,65 @@ func (l lossy) SetRule(ctx context.Context, r signer.RuleRequest) (signer.Record
 	return signer.RecordedRule{}, errLost
 }
 
+// belated says that a rule is refused, and lets the request reach the signer later.
+type belated struct {
+	signer.Signer
+	requests []signer.RuleRequest
+}
+
+func (b *belated) SetRule(_ context.Context, r signer.RuleRequest) (signer.RecordedRule, error) {
+	b.requests = append(b.requests, r)
+	return signer.RecordedRule{}, signer.Refuse(signer.RefusedApprover, "a signature is not valid: it has ended")
+}
+
+// A request that comes late is recorded after the service took it for refused. The rule is read, so that the next
+// version can be set. Rule SA-12.
+func TestARuleThatTheServiceTookForRefusedIsRead(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]func(h *testEnv, enrol []*signertest.Passkey){
+		"by the next pass": func(h *testEnv, _ []*signertest.Passkey) {
+			h.must(h.book.RunPass(h.Context(), true))
+		},
+		"by a pass while another one is proposed": func(h *testEnv, enrol []*signertest.Passkey) {
+			p, err := h.propose(enrol[0], signer.ApprovalRule{Quorum: 1})
+			h.must(err)
+			h.must(h.signRule(p, enrol[0]))
+			h.must(h.book.RunPass(h.Context(), true))
+		},
+		"by the refusal of the next version": func(h *testEnv, enrol []*signertest.Passkey) {
+			h.setRule(signer.ApprovalRule{Quorum: 2, Returns: true}, enrol...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newTestEnv(t)
+			_, enrol := h.founders()
+			proposal, err := h.propose(enrol[0], signer.ApprovalRule{Quorum: 2})
+			h.must(err)
+			h.must(h.signRule(proposal, enrol[0]))
+			h.must(h.signRule(proposal, enrol[1]))
+			late := &belated{Signer: h.signer}
+			h.must(h.serviceWith(late).FinishRule(t.Context(), proposal.ID))
+			h.must(h.book.RunPass(t.Context(), true))
+			if rule, pending, err := h.rule(); err != nil || rule != nil || pending != nil {
+				t.Fatalf("got %v %v %v, want it refused", rule, pending, err)
+			}
+			if _, err := h.signer.SetRule(t.Context(), late.requests[0]); err != nil {
+				t.Fatal(err)
+			}
+			next(h, enrol)
+			if rule, pending, err := h.rule(); err != nil || rule == nil || rule.Quorum != 2 || rule.Returns ||
+				pending != nil {
+				t.Fatalf("got %v %v %v, want the rule that the signer has", rule, pending, err)
+			}
+			h.setRule(signer.ApprovalRule{Quorum: 2, Returns: true}, enrol...)
+			if rule, _, err := h.rule(); err != nil || rule == nil || rule.Version != 2 || !rule.Returns {
+				t.Errorf("got %v %v, want version 2", rule, err)
+			}
+		})
+	}
+}
+
 // Rules SA-2, SA-11 and SA-12.
 func TestAPasskeyWaitsUntilItIsFoundedAndThenCoolsOff(t *testing.T) {
 	t.Parallel()
@@ -498,6 +557,43 @@ func TestAnAnswerThatWasLostIsAskedForAgain(t *testing.T) {
 		`SELECT count(*) FROM approver_keys WHERE retired_at IS NOT NULL AND retired_seq IS NULL`).Scan(&open))
 	if open != 0 {
 		t.Errorf("got %d retirements of which the signer has not heard", open)
+	}
+}
+
+// A passkey that the rule needs ends by the order of a person at the signer's host, and the server learns of it. Rule
+// SA-3.
+func TestTheHostEndsAPasskeyThatTheRuleNeeds(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	approve, enrol := h.founders()
+	h.setRule(signer.ApprovalRule{Quorum: 2}, enrol...)
+	h.wantRefused("without the host", h.retire(actorOf(approve[0]), approve[0], nil), "fewer people")
+	h.must(h.book.RunPass(t.Context(), true))
+	h.wantStatus(approve[0], approver.StatusUsable)
+
+	h.must(hostorders.Append(h.files.Journal, hostorders.Order{
+		OrgID: org, RetiredID: approve[0].ID, Reason: "stolen",
+	}, h.now))
+	h.mails = nil
+	h.must(h.book.RunPass(t.Context(), true))
+	h.must(h.book.RunPass(t.Context(), true))
+	h.wantStatus(approve[0], approver.StatusRetired)
+	h.wantStatus(approve[1], approver.StatusUsable)
+	if k := h.load(approve[0]); k.RetiredBy != "SYSTEM signer-host" {
+		t.Errorf("got it retired by %q, want the host", k.RetiredBy)
+	}
+	if len(h.mails) != 2 { // ann and ben
+		t.Errorf("got %d mails, want each person told once", len(h.mails))
+	}
+	var told int
+	h.must(h.owner.QueryRow(t.Context(), `SELECT count(*) FROM audit_log WHERE action = 'approver.retired'
+		AND resource_id = $1 AND (actor_kind, actor_id) = ('SYSTEM', 'signer-host')`, approve[0].ID).Scan(&told))
+	if told != 1 {
+		t.Errorf("got %d entries of the audit log, want one", told)
+	}
+	request := approve[0].Request(t, h.installation, h.now.Add(time.Hour))
+	if _, err := h.signer.EnrolKey(t.Context(), request); err == nil {
+		t.Error("the signer still has the passkey")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/journal"
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
+	"github.com/cofferpay/coffer/internal/platform/id"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -103,7 +105,7 @@ func (s *Service) enrolKey(ctx context.Context, k Key, admissions []signer.KeySi
 		return fmt.Errorf("ask the signer to enrol %s: it answered for another passkey", k.ID)
 	}
 	if k.UsableFrom != nil {
-		return nil
+		return s.followHost(ctx, k)
 	}
 	failpoint.Hit("E04")
 	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
@@ -225,6 +227,40 @@ func (s *Service) retireKey(ctx context.Context, k Key) error {
 	return err
 }
 
+// followHost writes the end of a passkey that a person ended at the signer's host, although the rule needs it. The
+// request names no one who asks, so the signer agrees only to what the host ordered. Rule SA-3.
+func (s *Service) followHost(ctx context.Context, k Key) error {
+	entry, err := s.signer.RetireKey(ctx, signer.RetireRequest{Retirement: signer.Retirement{OrgID: k.OrgID, ID: k.ID}})
+	var refusal *signer.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return nil
+	case err != nil:
+		return fmt.Errorf("ask the signer whether its host retired %s: %w", k.ID, err)
+	}
+	host := audit.System("signer-host")
+	return s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE approver_keys SET retired_at = $2, retired_by = $3, retired_seq = $4
+			WHERE key_id = $1 AND retired_at IS NULL`, k.ID, tx.Now, PersonName(host), int64(entry.Seq))
+		if err != nil {
+			return fmt.Errorf("write the retirement of passkey %s: %w", k.ID, err)
+		}
+		if err := journal.RecordEntry(ctx, tx, entry); err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return nil // a person retired it meanwhile, and the signer is told next
+		}
+		err = s.tell(ctx, tx, k.OrgID, "A passkey for approvals was retired",
+			"A passkey of "+k.Email+" for "+rightWords[k.Right]+" was retired at the signer's host. It never counts "+
+				"again. If the rule needs more people than have passkeys now, enrol others.")
+		if err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, k.auditEntry(host, "approver.retired", map[string]any{"entry": entry.Seq}))
+	})
+}
+
 // FinishRule asks the signer for a rule that enough people have signed, and writes its answer. It runs its own
 // transactions, and the call may be repeated after any error. A refusal is no error: it is stored in the row.
 func (s *Service) FinishRule(ctx context.Context, proposalID string) error {
@@ -252,7 +288,10 @@ func (s *Service) FinishRule(ctx context.Context, proposalID string) error {
 	var refusal *signer.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Code != signer.RefusedClock:
-		return s.refuseRule(ctx, p, refusal)
+		if err := s.refuseRule(ctx, p, refusal); err != nil {
+			return err
+		}
+		return s.readRefusedRules(ctx, p.Rule.OrgID)
 	case err != nil:
 		return fmt.Errorf("ask the signer for the rule %s: %w", p.ID, err)
 	}
@@ -302,6 +341,113 @@ func (s *Service) FinishRule(ctx context.Context, proposalID string) error {
 	})
 	failpoint.Hit("E13")
 	return err
+}
+
+// readRefusedRules reads the rules that the signer recorded although the service took them for refused, as after a
+// request that came late. Such a rule holds, and no other one can have its version. orgID may be "" for all
+// organizations. The request has no signatures, so the signer agrees only to what it recorded. Rule SA-12.
+func (s *Service) readRefusedRules(ctx context.Context, orgID string) error {
+	var refused []Proposal
+	err := s.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
+		refused, err = listProposals(ctx, tx, `$2 IN ('', org_id) AND refusal IS NOT NULL AND NOT EXISTS (
+			SELECT FROM approval_rules o WHERE o.org_id = r.org_id AND o.proof IS NOT NULL AND o.version >= r.version)
+			ORDER BY proposal_id`, orgID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range refused {
+		_, err := s.signer.SetRule(ctx, signer.RuleRequest{ApprovalRule: p.Rule})
+		var refusal *signer.Refusal
+		switch {
+		case errors.As(err, &refusal):
+			continue
+		case err != nil:
+			return fmt.Errorf("ask the signer for the rule %s: %w", p.ID, err)
+		}
+		againID, err := s.proposeRecorded(ctx, p)
+		if err == nil && againID != "" {
+			err = s.FinishRule(ctx, againID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// proposeRecorded writes the proposal of a rule again that the signer recorded, with its signatures. One that was
+// proposed meanwhile and not signed by enough people ends: the signer would refuse its version. It returns "" if
+// another one is being asked for.
+func (s *Service) proposeRecorded(ctx context.Context, refused Proposal) (againID string, err error) {
+	actor := audit.System("approvers")
+	err = s.db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+		againID = ""
+		orgID := refused.Rule.OrgID
+		if _, err := s.lock(ctx, tx, orgID); err != nil {
+			return err
+		}
+		open, err := listProposals(ctx, tx,
+			`org_id = $2 AND withdrawn_at IS NULL AND refusal IS NULL AND (proof IS NULL OR version = $3)`, orgID,
+			refused.Rule.Version)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(open, func(p Proposal) bool { return p.AskedAt != nil }) {
+			return nil
+		}
+		// The foreign keys of the signatures would lock them after the proposal.
+		_, err = tx.Exec(ctx, `SELECT 1 FROM approver_keys WHERE key_id IN (
+			SELECT by_key_id FROM approval_rule_signatures WHERE proposal_id = $1) ORDER BY key_id FOR KEY SHARE`,
+			refused.ID)
+		if err != nil {
+			return fmt.Errorf("lock the passkeys that signed %s: %w", refused.ID, err)
+		}
+		for _, p := range open {
+			_, err := tx.Exec(ctx, `UPDATE approval_rules SET withdrawn_at = $2
+				WHERE proposal_id = $1 AND asked_at IS NULL AND withdrawn_at IS NULL`, p.ID, tx.Now)
+			if err != nil {
+				return fmt.Errorf("withdraw proposal %s: %w", p.ID, err)
+			}
+			err = audit.Record(ctx, tx, p.auditEntry(actor, "approval_rule.withdrawn", map[string]any{
+				"recorded": refused.ID,
+			}))
+			if err != nil {
+				return err
+			}
+		}
+		proposal := refused
+		proposal.ID = id.New(proposalPrefix, tx.Now)
+		encoded, err := json.Marshal(proposal.Rule)
+		if err != nil {
+			return fmt.Errorf("write a rule of %s: %w", orgID, err)
+		}
+		_, err = tx.Exec(ctx, `
+			INSERT INTO approval_rules (proposal_id, org_id, version, rule, proposed_by, proposed_at)
+			VALUES ($1, $2, $3, $4, $5, $6)`,
+			proposal.ID, orgID, proposal.Rule.Version, encoded, proposal.ProposedBy, proposal.ProposedAt)
+		if err != nil {
+			return fmt.Errorf("write the rule %s again: %w", refused.ID, err)
+		}
+		_, err = tx.Exec(ctx, `
+			INSERT INTO approval_rule_signatures (org_id, proposal_id, by_key_id, not_after, signature, at)
+			SELECT org_id, $2, by_key_id, not_after, signature, at FROM approval_rule_signatures
+			WHERE proposal_id = $1`,
+			refused.ID, proposal.ID)
+		if err != nil {
+			return fmt.Errorf("write the signatures of rule %s again: %w", refused.ID, err)
+		}
+		_, err = tx.Exec(ctx, `UPDATE approval_rules SET asked_at = $2 WHERE proposal_id = $1`, proposal.ID, tx.Now)
+		if err != nil {
+			return fmt.Errorf("write the rule %s again: %w", refused.ID, err)
+		}
+		againID = proposal.ID
+		return audit.Record(ctx, tx, proposal.auditEntry(actor, "approval_rule.proposed", map[string]any{
+			"recorded": refused.ID,
+		}))
+	})
+	return againID, err
 }
 
 func (s *Service) refuseRule(ctx context.Context, p Proposal, refusal *signer.Refusal) error {
@@ -382,6 +528,9 @@ func (s *Service) RunPass(ctx context.Context, isFull bool) error {
 	}
 	for _, proposalID := range proposalIDs {
 		errs = errors.Join(errs, s.FinishRule(ctx, proposalID))
+	}
+	if isFull {
+		errs = errors.Join(errs, s.readRefusedRules(ctx, ""))
 	}
 	return errs
 }

@@ -34,6 +34,32 @@ type signedDetail struct {
 	ToAddress   string                  `json:"toAddress"`
 	Amount      string                  `json:"amount"`
 	ContentHash string                  `json:"contentHash"`
+	// Of the signature of a return or a redirect: its id, and how many people have signed it of those who have to.
+	Resolution          string `json:"resolution"`
+	Approvals, Required any
+}
+
+// The actions of signatures of returns and of redirects, whose rows are about their deposits. Operators sign redirects.
+const (
+	returnSigned   = "deposit.return_signed"
+	redirectSigned = "deposit.redirect_signed"
+)
+
+// isOfDeposit reports whether a row is about a signature of what becomes of a flagged deposit.
+func isOfDeposit(l Line) bool { return l.Action == returnSigned || l.Action == redirectSigned }
+
+// subject returns the id of what the signature is about.
+func (d signedDetail) subject(l Line) string {
+	if isOfDeposit(l) {
+		return d.Resolution
+	}
+	return l.ResourceID
+}
+
+// isLast reports whether a row lets its payment go.
+func (d signedDetail) isLast(l Line) bool {
+	return strings.HasSuffix(l.Action, ".approved") ||
+		isOfDeposit(l) && fmt.Sprint(d.Approvals) == fmt.Sprint(d.Required)
 }
 
 // follow returns why the signatures up to a row are not those that its payment needs, or "".
@@ -65,7 +91,7 @@ func (s *signedRows) check(l Line, recordedAt time.Time) string {
 		}
 		return "" // the detail of another act has members of these names
 	}
-	subject := fmt.Sprintf("%s %d", l.ResourceID, d.Round)
+	subject := fmt.Sprintf("%s %d", d.subject(l), d.Round)
 	if d.Signed != nil {
 		s.count++
 		if err := s.verify(l, d, recordedAt); err != nil {
@@ -76,7 +102,7 @@ func (s *signedRows) check(l Line, recordedAt time.Time) string {
 		}
 		s.people[subject][d.Signed.Passkey.EmailHash] = true
 	}
-	if !strings.HasSuffix(l.Action, ".approved") {
+	if !d.isLast(l) {
 		return ""
 	}
 	signed := len(s.people[subject])
@@ -88,7 +114,8 @@ func (s *signedRows) check(l Line, recordedAt time.Time) string {
 }
 
 func isApproval(l Line) bool {
-	return strings.HasSuffix(l.Action, ".approved") || strings.HasSuffix(l.Action, ".approval_added")
+	return strings.HasSuffix(l.Action, ".approved") || strings.HasSuffix(l.Action, ".approval_added") ||
+		isOfDeposit(l)
 }
 
 func (s *signedRows) verify(l Line, d signedDetail, recordedAt time.Time) error {
@@ -110,7 +137,8 @@ func (s *signedRows) verify(l Line, d signedDetail, recordedAt time.Time) error 
 	retiredAt, isRetired := s.retired[signed.Passkey.ID]
 	isOfRow := words.Find("act") == signer.ApproveBatch && l.ResourceKind != "BATCH_PAYOUT" // it signs its batch
 	switch {
-	case l.OrgID == nil || *l.OrgID != signed.Passkey.OrgID:
+	case l.OrgID == nil || l.Action != redirectSigned && *l.OrgID != signed.Passkey.OrgID ||
+		l.Action == redirectSigned && signed.Passkey.OrgID != signer.Operators:
 		return fmt.Errorf("its passkey is of %s", signed.Passkey.OrgID)
 	case l.ActorKind+" "+l.ActorID != signed.Passkey.Person:
 		return fmt.Errorf("its row is about %s %.80q", l.ActorKind, l.ActorID)
@@ -120,7 +148,7 @@ func (s *signedRows) verify(l Line, d signedDetail, recordedAt time.Time) error 
 		return fmt.Errorf("it ended at %s", signed.Signature.NotAfter)
 	case isRetired && recordedAt.Sub(retiredAt) > retirementSlack:
 		return fmt.Errorf("its passkey was retired at %s", formatTime(retiredAt))
-	case !isOfRow && (words.Find("id") != l.ResourceID || differs(words, "to", d.ToAddress) ||
+	case !isOfRow && (words.Find("id") != d.subject(l) || differs(words, "to", d.ToAddress) ||
 		differs(words, "units", d.Amount) || differs(words, "contentHash", d.ContentHash)):
 		return fmt.Errorf("its words are of another payment: %s of %s to %s", words.Find("id"), words.Find("amount"),
 			words.Find("to"))

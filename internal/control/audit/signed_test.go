@@ -59,13 +59,7 @@ func (l *signedLog) approval(p *signertest.Passkey, action string, change func(*
 		Purpose: signer.Payment, CustomerID: "cay", Network: "31337",
 	}
 	statement := func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) }
-	signature := p.Sign(l.T, l.signer.Installation, time.Now().Add(time.Hour), statement)
-	signed := &signer.SignedStatement{
-		Words: statement(signer.StatementContext{
-			Installation: l.signer.Installation, Approver: p.Person, NotAfter: signature.NotAfter,
-		}),
-		Signature: signature, Passkey: l.keys[p.ID],
-	}
+	signed := l.sign(p, statement)
 	if change != nil {
 		change(signed)
 	}
@@ -113,6 +107,71 @@ func (l *signedLog) check(key ed25519.PublicKey, rows ...Line) Findings {
 		l.Fatal(err)
 	}
 	return f
+}
+
+// checkReturnsAndSwaps checks rows of returns, which are about their deposits, and of swaps.
+func (l *signedLog) checkReturnsAndSwaps(key ed25519.PublicKey) {
+	l.Helper()
+	words := signer.PaymentWords{Purpose: signer.Return, Network: "31337", Terms: signer.Terms{
+		OrgID: signedOrg, WithdrawalID: "res_1", Chain: chain.Ethereum, MintID: 1, To: signertest.Stranger,
+		Amount: money.Units(800), MadeBy: "USER usr_cay",
+	}}
+	swap := signer.SwapPayout{
+		OrgID: signedOrg, SwapID: "os_1", Product: "CUSTODIAL", FromMintID: 2, ToMintID: 1, AmountIn: money.Units(9),
+		MinOut: money.Units(6), MaxOut: money.Units(10), WhitelistedID: "wla_1", To: signertest.Stranger,
+		NotAfter: "2030-01-01T00:00:00Z",
+	}
+	returned := func(p *signertest.Passkey, count string, to chain.Address) Line {
+		return l.row(p.Person[len("USER "):], returnSigned, "DEPOSIT", "dep_1", map[string]any{
+			"resolution": "res_1", "toAddress": to, "amount": "800", "approvals": count, "required": "2", "people": 2,
+			"signed": l.sign(p, func(c signer.StatementContext) signer.Statement {
+				return signer.PaymentStatement(words, c)
+			}),
+		})
+	}
+	swapped := func(p *signertest.Passkey, verb, id string) Line {
+		return l.row(p.Person[len("USER "):], "swap."+verb, "SWAP", id, map[string]any{
+			"approvals": 2, "required": 2, "people": 2,
+			"signed": l.sign(p, func(c signer.StatementContext) signer.Statement {
+				return signer.SwapStatement(swap, c)
+			}),
+		})
+	}
+	to := chain.Address(signertest.Stranger)
+	for name, c := range map[string]struct {
+		isIntact bool
+		rows     []Line
+	}{
+		"a return":                    {true, []Line{returned(l.ann, "1", to), returned(l.ben, "2", to)}},
+		"a return, one person twice":  {false, []Line{returned(l.ann, "1", to), returned(l.ann, "2", to)}},
+		"a return, a row removed":     {false, []Line{returned(l.ben, "2", to)}},
+		"a return to another address": {false, []Line{returned(l.ann, "1", "0xMallory"), returned(l.ben, "2", to)}},
+		"a swap": {true, []Line{
+			swapped(l.ann, "approval_added", "os_1"), swapped(l.ben, "approved", "os_1"),
+		}},
+		"a swap, a row removed": {false, []Line{swapped(l.ben, "approved", "os_1")}},
+		"another swap": {false, []Line{
+			swapped(l.ann, "approval_added", "os_2"), swapped(l.ben, "approved", "os_2"),
+		}},
+	} {
+		if f := l.check(key, c.rows...); f.IsIntact() != c.isIntact {
+			l.Errorf("%s: got %v, want it intact: %v", name, f.Breaks, c.isIntact)
+		}
+	}
+}
+
+// sign returns a signature of a passkey with its words.
+func (l *signedLog) sign(
+	p *signertest.Passkey, statement func(signer.StatementContext) signer.Statement,
+) *signer.SignedStatement {
+	l.Helper()
+	signature := p.Sign(l.T, l.signer.Installation, time.Now().Add(time.Hour), statement)
+	return &signer.SignedStatement{
+		Words: statement(signer.StatementContext{
+			Installation: l.signer.Installation, Approver: p.Person, NotAfter: signature.NotAfter,
+		}),
+		Signature: signature, Passkey: l.keys[p.ID],
+	}
 }
 
 func toAny(rows []Line) (values []any) {
@@ -193,6 +252,7 @@ func TestTheSignaturesOfAnExportAreVerifiedWithoutADatabase(t *testing.T) {
 			t.Errorf("%s: got %v, want a break", name, f.Breaks)
 		}
 	}
+	l.checkReturnsAndSwaps(key)
 	unsigned := l.row("usr_ann", "withdrawal.approved", "WITHDRAWAL", "wd_3", map[string]any{"round": 0})
 	if f := l.check(key, unsigned); !f.IsIntact() || f.Signatures != 0 {
 		t.Errorf("without a rule: got %v, want it intact", f.Breaks)

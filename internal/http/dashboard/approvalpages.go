@@ -25,7 +25,8 @@ func ListApprovalPages(conf Config) []pages.Page { return (&dashboard{conf}).app
 
 func (d *dashboard) approvalsSurface() pages.Surface {
 	shown := []pages.Page{
-		d.approvalsHomePage(), d.approvalsPage(), d.reviewPage(), d.severalPage(), d.flaggedPage(), d.flaggedReviewPage(),
+		d.approvalsHomePage(), d.approvalsPage(), d.reviewPage(), d.reviewListPage(), d.flaggedPage(),
+		d.flaggedReviewPage(),
 		d.ownSwapsToApprovePage(), decisionsOf(d.ownSwapPage()), d.payoutsToApprovePage(), decisionsOf(d.payoutPage()),
 		d.approversPage(), d.newApproverPage(), d.approvalRulePage(), d.approverPage(),
 	}
@@ -34,7 +35,7 @@ func (d *dashboard) approvalsSurface() pages.Surface {
 	}
 	return signinpages.MountForApprovals(pages.Surface{
 		Name: "Coffer approvals", Groups: []string{"", "Organization"}, Pages: shown,
-		ElsewhereURL: d.conf.DashboardURL,
+		ElsewhereURL: d.conf.DashboardURL, FindNotices: d.findNotices,
 	}, d.conf.SignIn, d.conf.DashboardURL+signinpages.SecurityPath)
 }
 
@@ -63,10 +64,12 @@ func (d *dashboard) withoutSigning(list []pages.Page) []pages.Page {
 	if d.conf.ApprovalsURL == "" {
 		return list
 	}
-	list = slices.DeleteFunc(list, func(p pages.Page) bool { return p.Path == "/approvers/new" || p.Path == severalPath })
+	list = slices.DeleteFunc(list, func(p pages.Page) bool {
+		return p.Path == "/approvers/new" || p.Path == reviewListPath
+	})
 	for i, p := range list {
 		list[i].Acts = slices.DeleteFunc(p.Acts, func(a pages.Act) bool {
-			return a.Name == signAct || a.Name == togetherAct || slices.Contains(signingPages, p.Path)
+			return a.Name == signAct || a.Name == chooseAct || slices.Contains(signingPages, p.Path)
 		})
 	}
 	return list

@@ -28,6 +28,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/testing/trial/browser"
+	"github.com/cofferpay/coffer/internal/testing/trial/pagematrix"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 )
 
@@ -39,6 +40,7 @@ type approvalsEnv struct {
 	*testEnv
 	server *httptest.Server
 	origin *url.URL
+	here   Config // of the pages of approvals
 }
 
 func newApprovalsEnv(t *testing.T) *approvalsEnv {
@@ -46,7 +48,7 @@ func newApprovalsEnv(t *testing.T) *approvalsEnv {
 	server := httptest.NewUnstartedServer(nil)
 	_, port, _ := strings.Cut(server.Listener.Addr().String(), ":")
 	origin := &url.URL{Scheme: "http", Host: approvalsName + ":" + port}
-	h := &approvalsEnv{newTestEnvWith(t, origin.String()), server, origin}
+	h := &approvalsEnv{testEnv: newTestEnvWith(t, origin.String()), server: server, origin: origin}
 	file := filepath.Join(t.TempDir(), "seal")
 	if err := seal.CreateKeyset(file); err != nil {
 		t.Fatal(err)
@@ -65,6 +67,7 @@ func newApprovalsEnv(t *testing.T) *approvalsEnv {
 	}
 	conf := h.conf
 	conf.SignIn, conf.Origin, conf.ApprovalsURL, conf.DashboardURL = people, origin, "", h.base()+Prefix
+	h.here = conf
 	server.Config.Handler = NewApprovals(conf)
 	server.Start()
 	t.Cleanup(server.Close)
@@ -88,9 +91,9 @@ func (h *approvalsEnv) openSession(who tenant, role identity.Role, audience sess
 			if err != nil {
 				return err
 			}
-			if _, err := member.JoinAccount(ctx, tx, m.ID, owner.ID); err != nil {
-				return err
-			}
+		}
+		if _, err := member.JoinAccount(ctx, tx, m.ID, owner.ID); err != nil {
+			return err
 		}
 		var sessionID string
 		sessionID, token, err = session.Create(ctx, tx, owner, session.Open, account.TOTPFactor, session.Browser{
@@ -251,6 +254,30 @@ func TestThePagesOfApprovalsAreTheirOwnAndTheRestIsInTheDashboard(t *testing.T) 
 			t.Errorf("POST %s: got %d, want no such form in the dashboard", path, got.status)
 		}
 	}
+}
+
+// Each page of approvals, in a light theme on a desk and in a dark one on a phone, is free of errors in a real browser,
+// is accessible, and is not wider than the screen. make pages looks at each in every theme and width. Rules PAGE-60 and
+// PAGE-118.
+func TestPagesOfApprovalsInABrowserAreAccessibleAndQuiet(t *testing.T) {
+	t.Parallel()
+	h := newApprovalsEnv(t)
+	n := 2
+	if pagematrix.IsWhole() {
+		n = fullList
+	}
+	house := h.fill(n)
+	house.Name, house.Surface, house.Base = "approvals", (&dashboard{h.here}).approvalsSurface(), h.origin.String()
+	house.States, house.Tokens, house.Stranger, house.People = nil, nil, nil, nil
+	for _, role := range roles {
+		m := h.one.people[role]
+		house.People = append(house.People, pagematrix.Person{
+			Role: pages.RoleName(role), Token: h.openSession(h.one, role, session.ForApprovals), Allows: m.IsAllowed,
+			AllowsOwn: m.IsAllowedForOwn,
+		})
+	}
+	house.OwnToken = house.People[0].Token
+	pagematrix.Browse(t, house)
 }
 
 // A session counts at the pages for which it was opened and at no others, also if its token is carried over, and no

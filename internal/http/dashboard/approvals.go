@@ -24,7 +24,7 @@ func (d *dashboard) approvalsPage() pages.Page {
 		Live:  []string{"WITHDRAWAL"},
 		Group: "", Icon: "approve", Shortcut: "a",
 		Query: []kernel.Parameter{pages.CursorParameter},
-		Load:  d.loadApprovals, WriteCSV: d.writeApprovals, Acts: []pages.Act{d.chooseSeveralAct()},
+		Load:  d.loadApprovals, WriteCSV: d.writeApprovals, Acts: []pages.Act{d.newChooseAct()},
 	}
 }
 
@@ -37,7 +37,7 @@ type approvalRow struct {
 	Reasons                       []string
 	Requested                     ui.Moment
 	ApprovalsGiven, ApprovalsNeed string
-	TogetherID                    string // its id where it may be signed together with others, or ""
+	BoxValue                      string // its id where it may be signed boxes with others, or ""
 	IsTicked                      bool
 }
 
@@ -49,7 +49,7 @@ type approvalsView struct {
 	CSVPath                    string
 	CanDecide                  bool
 	DecidingRoles, Explanation string
-	TogetherPath               string // where the chosen ones are reviewed; "": there are no two
+	ChoosePath                 string // where the chosen ones are reviewed; "": there are no two
 	Form                       ui.Form
 }
 
@@ -67,17 +67,17 @@ func (d *dashboard) loadApprovals(r *pages.Request) (templ.Component, error) {
 		return nil, err
 	}
 	view := approvalsView{CSVPath: r.CSVPath(), CanDecide: r.IsAllowed(identity.DecideWithdrawal), Form: r.Form}
-	together, chosen := 0, r.ListTicked(togetherName)
+	boxes, chosen := 0, r.ListTicked(chosenName)
 	for _, w := range found.Items {
 		row := newApprovalRow(r, w)
-		if d.mayBeSignedTogether(r, w) {
-			row.TogetherID, row.IsTicked = w.ID, slices.Contains(chosen, w.ID)
-			together++
+		if d.mayBeInReviewList(r, w) {
+			row.BoxValue, row.IsTicked = w.ID, slices.Contains(chosen, w.ID)
+			boxes++
 		}
 		view.Rows = append(view.Rows, row)
 	}
-	if together >= signer.SeveralMin {
-		view.TogetherPath = r.Path("approvals", togetherAct)
+	if boxes >= signer.PaymentListMin {
+		view.ChoosePath = r.Path("approvals", chooseAct)
 	}
 	view.FirstPath, view.NextPath = r.PagePaths(found.NextCursor)
 	view.Tabs = approvalTabs(r, "", countText(len(found.Items), found.NextCursor != nil))

@@ -34,6 +34,9 @@ const (
 	signatureLasts = time.Hour
 	// enrolmentLasts is that of an enrolment, which other people have to admit meanwhile.
 	enrolmentLasts = approver.SignatureMax - 5*time.Minute
+	// signAgainText says to a person that an earlier signature counts no more.
+	signAgainText = "Your signature has ended, or ends in a few minutes, and too few people have signed. It counts " +
+		"no more: sign again."
 	// swapSignatureLasts is that of a swap, whose output arrives and is paid later.
 	swapSignatureLasts = approver.SignatureMax - 5*time.Minute
 	// base64BytesMax bounds a field of a signature, and publicKeyBytesMax a public key.

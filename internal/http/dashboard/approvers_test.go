@@ -490,8 +490,14 @@ func (h *testEnv) addApprover(who tenant, role identity.Role, right signer.Right
 // addPasskey enrols a passkey of a person, which waits to be admitted.
 func (h *testEnv) addPasskey(who tenant, role identity.Role, right signer.Right) *signertest.Passkey {
 	h.t.Helper()
+	return h.addPasskeyNamed(who, role, right, who.people[role].ID)
+}
+
+// addPasskeyNamed is addPasskey for one of several passkeys of a person.
+func (h *testEnv) addPasskeyNamed(who tenant, role identity.Role, right signer.Right, name string) *signertest.Passkey {
+	h.t.Helper()
 	m := who.people[role]
-	p := signertest.NewPasskey(h.t, who.id, m.ID, right)
+	p := signertest.NewPasskey(h.t, who.id, name, right)
 	p.ID, p.Person, p.Email = approver.NewKeyID(h.now()), approver.PersonName(m.Actor()), m.Email
 	p.RPID, p.Origin = "localhost", h.base()
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {

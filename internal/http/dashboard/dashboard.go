@@ -123,10 +123,11 @@ func (c Config) kitConfig() pages.Config {
 func (d *dashboard) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
 		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"}, TableAction: identity.ExportRecords,
-		ElsewhereURL: d.conf.ApprovalsURL,
+		ElsewhereURL: d.conf.ApprovalsURL, FindNotices: d.findNotices,
 		Pages: d.withoutSigning([]pages.Page{
 			d.homePage(),
-			d.approvalsPage(), d.reviewPage(), d.severalPage(), d.flaggedPage(), d.flaggedReviewPage(), d.restorePage(),
+			d.approvalsPage(), d.reviewPage(), d.reviewListPage(), d.flaggedPage(),
+			d.flaggedReviewPage(), d.restorePage(),
 			d.ownSwapsToApprovePage(), d.payoutsToApprovePage(), d.historyPage(),
 			d.transactionsPage(), d.searchPage(),
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),

@@ -318,7 +318,7 @@ type ownSwapView struct {
 	ApprovalsText                 string
 	CanApprove, CanReject         bool
 	CanCancel                     bool
-	WhyNot                        string      // why this person cannot approve
+	WhyNot                        string      // why this person cannot approve, or has to sign again
 	Sign                          *signerView // in place of the second factor; nil: no signature is needed
 	PayoutPath, PayoutFigure      string      // of the withdrawal that pays the output; "" before there is one
 	PayoutChip                    ui.Chip
@@ -419,6 +419,8 @@ func (v *ownSwapView) explainDecision(r *pages.Request, w swap.Swap) {
 		v.WhyNot = "Your roles show this swap and do not decide about it."
 	case slices.Contains(w.Approvers, actor(r)):
 		v.CanApprove, v.WhyNot = false, "You approved it. Another person has to approve it, too."
+	case slices.Contains(w.ToSignAgain, actor(r)):
+		v.WhyNot = signAgainText
 	}
 }
 

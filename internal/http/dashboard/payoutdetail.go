@@ -12,6 +12,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/kernel"
@@ -254,7 +255,7 @@ type payoutView struct {
 	Form               ui.Form
 	RetryKey           string
 	ApprovalsText      string
-	WhyNot             string // why this person cannot approve, or submit
+	WhyNot             string // why this person cannot approve or submit, or has to sign again
 	FormPath           string // of a new payout; "" for a person who may not
 	RetryOfPath        string
 
@@ -720,11 +721,25 @@ func (d *dashboard) loadPayoutLog(r *pages.Request, b payout.Batch) (log payoutL
 	return log, err
 }
 
-// isApprovedBy reports whether the person of a request has approved it.
-func (l payoutLog) isApprovedBy(r *pages.Request) bool {
-	return slices.ContainsFunc(l.entries, func(entry audit.Row) bool {
-		return (entry.Action == "payout.approval_added" || entry.Action == "payout.approved") && entry.Actor == actor(r)
-	})
+// findApproval reports whether the person of a request has approved it, and whether that counts: a signature with too
+// little time left does not.
+func (l payoutLog) findApproval(r *pages.Request) (isApproved, counts bool) {
+	for _, entry := range l.entries {
+		if entry.Action != "payout.approval_added" && entry.Action != "payout.approved" || entry.Actor != actor(r) {
+			continue
+		}
+		var detail struct {
+			Signed *struct {
+				Signature signer.KeySignature `json:"signature"`
+			} `json:"signed"`
+		}
+		isApproved = true
+		if json.Unmarshal(entry.Detail, &detail) != nil || detail.Signed == nil ||
+			approver.HasTimeLeft(&detail.Signed.Signature, r.Now, approver.SignatureMargin) {
+			return true, true
+		}
+	}
+	return isApproved, false
 }
 
 // addPayoutStep adds what an entry of the log says about a batch payout.
@@ -820,6 +835,7 @@ func (v *payoutView) explainActs(r *pages.Request, b payout.Batch, log payoutLog
 		return
 	}
 	v.CanReject, v.CanApprove = isDecider, isDecider
+	isApproved, counts := log.findApproval(r)
 	switch {
 	case b.Maker == actor(r):
 		v.CanApprove, v.WhyNot = false, "You made this payout, so another person has to approve it."
@@ -827,7 +843,9 @@ func (v *payoutView) explainActs(r *pages.Request, b payout.Batch, log payoutLog
 		v.CanApprove, v.WhyNot = false, "You submitted this payout, so another person has to approve it."
 	case !isDecider:
 		v.WhyNot = "Your roles show this payout and do not decide about it."
-	case log.isApprovedBy(r):
+	case counts:
 		v.CanApprove, v.WhyNot = false, "You approved it. Another person has to approve it, too."
+	case isApproved:
+		v.WhyNot = signAgainText
 	}
 }

@@ -82,9 +82,17 @@ func (d *dashboard) findDecision(r *pages.Request) (string, error) {
 	return r.Path("approvals", "withdrawals", review.Withdrawal.ID), nil
 }
 
+// isApprovedBy reports whether an approval of a member counts.
 func isApprovedBy(review withdrawal.Review, memberID string) bool {
 	return slices.ContainsFunc(review.Approvals, func(a withdrawal.Approval) bool {
-		return a.Approver.Kind == "USER" && a.Approver.ID == memberID
+		return a.Approver.Kind == "USER" && a.Approver.ID == memberID && !a.HasEnded
+	})
+}
+
+// hasToSignAgain reports whether the signature of a member has too little time left.
+func hasToSignAgain(review withdrawal.Review, memberID string) bool {
+	return slices.ContainsFunc(review.Approvals, func(a withdrawal.Approval) bool {
+		return a.Approver.Kind == "USER" && a.Approver.ID == memberID && a.HasEnded
 	})
 }
 
@@ -139,7 +147,7 @@ type reviewView struct {
 	Form                      ui.Form
 	CanApprove, CanRemove     bool
 	Sign                      *signerView // in place of the second factor; nil: no signature is needed
-	WhyNot                    string      // why this person cannot approve
+	WhyNot                    string      // why this person cannot approve, or has to sign again
 	DecidedTitle, DecidedText string      // what was decided; "" while it waits for this person
 	DecidedKind               ui.ChipKind
 	ApprovalsText             string
@@ -237,6 +245,8 @@ func (v *reviewView) explainState(
 		v.DecidedText = "Another person has to approve it, too: " + v.ApprovalsText + " approvals are there."
 	case isMaker(decisions, r.Session.Member.ID):
 		v.CanApprove, v.WhyNot = false, "You requested this withdrawal, so another person has to approve it."
+	case hasToSignAgain(review, r.Session.Member.ID):
+		v.WhyNot = signAgainText
 	}
 }
 

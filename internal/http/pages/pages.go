@@ -173,6 +173,8 @@ type Surface struct {
 	// "" for none.
 	ElsewhereURL string
 
+	// FindNotices returns what every page says to the person; nil: nothing.
+	FindNotices func(r *Request) []ui.StandingNotice
 	// ContinuePath returns the page on which a sign-in continues that is not complete, and "" for a session
 	// that is.
 	ContinuePath func(session.Session) string

@@ -232,6 +232,9 @@ func (s *server) render(w http.ResponseWriter, r *Request, status int, title str
 	}
 	if found := r.Session; frame.Person != nil {
 		s.describeStepUp(r, *found, &frame)
+		if s.surface.FindNotices != nil {
+			frame.Notices = s.surface.FindNotices(r)
+		}
 	}
 	var body bytes.Buffer
 	if err := ui.Page(frame).Render(r.Context(), &body); err != nil {

@@ -56,10 +56,13 @@ func openSignPage(t *testing.T) *signPage {
 			for n, s := range p.statements {
 				var payments []ui.PaymentToSign
 				for _, payment := range p.payments {
-					payments = append(payments, ui.PaymentToSign{Title: "Payment", Note: "No word", Words: shownWords(payment)})
+					payments = append(payments, ui.PaymentToSign{
+						Title: "Payment", Note: "No word", Words: shownWords(payment),
+					})
 				}
 				err := ui.SignForm(ui.SignView{
-					Path: "/signed", Words: shownWords(s), Payments: payments, RPID: "localhost", Button: "Sign", Hidden: []ui.Hidden{
+					Path: "/signed", Words: shownWords(s), Payments: payments, RPID: "localhost", Button: "Sign",
+					Hidden: []ui.Hidden{
 						{Name: "n", Value: strconv.Itoa(n)},
 					}, Keys: []ui.SignerKey{
 						{ID: "apk_other", CredentialID: "AAAA"},
@@ -322,12 +325,13 @@ func TestAPasskeySignsAListOfThePaymentsOnTheScreen(t *testing.T) {
 	var words []signer.PaymentWords
 	var payments []signer.Statement
 	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{1,60}`))
-	for n := range signer.SeveralMax {
+	for n := range signer.PaymentListMax {
 		w := signer.PaymentWords{
 			Terms: signer.Terms{
 				OrgID: "org_1", WithdrawalID: fmt.Sprintf("wd_%d", n), Chain: "ETHEREUM", MintID: 3,
-				Contract: "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48", To: "0x52908400098527886e0f7030069857d2e4169ee7",
-				Amount: money.Units(uint64(12_500_000_000 + n)), Memo: text.Example(n), FeeMode: "ORGANIZATION",
+				Contract: "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48",
+				To:       "0x52908400098527886e0f7030069857d2e4169ee7",
+				Amount:   money.Units(uint64(12_500_000_000 + n)), Memo: text.Example(n), FeeMode: "ORGANIZATION",
 			},
 			Purpose: signer.Payment, CustomerID: "eve  " + text.Example(100+n), Network: "31337",
 			Token: &signer.Token{Symbol: "USDC", Decimals: 6},

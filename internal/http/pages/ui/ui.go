@@ -24,10 +24,14 @@ type Frame struct {
 	// RestrictedUntil is when the person may act again after the use of a recovery code; nil if nothing is
 	// restricted.
 	RestrictedUntil *Moment
+	Notices         []StandingNotice // on every page of the surface
 	Main            templ.Component
 	// LivePath is the stream that says when Main is out of date; "" for a page that does not change.
 	LivePath string
 }
+
+// StandingNotice says something on every page until it is over. It leads to the page that says more.
+type StandingNotice struct{ Title, Text, Link, Path string }
 
 // Assets are the paths of the files of the kit, with their hashes.
 type Assets struct{ Style, Script, Icon string }

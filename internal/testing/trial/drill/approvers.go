@@ -114,13 +114,7 @@ func (a *approvers) addPasskey(
 func (a *approvers) found(ctx context.Context, roles ...identity.Role) error {
 	for _, role := range roles {
 		for _, right := range []signer.Right{signer.RightApprove, signer.RightEnrol} {
-			made, err := a.addPasskey(ctx, role, right)
-			if err != nil {
-				return err
-			}
-			_, err = a.h.runCoffer(ctx, 0, "signer", "approvers", "found", made.OrgID, made.Email, string(right),
-				a.org.Fingerprint(made), "--because", "read out by telephone")
-			if err != nil {
+			if err := a.foundOne(ctx, role, right); err != nil {
 				return err
 			}
 		}
@@ -131,6 +125,17 @@ func (a *approvers) found(ctx context.Context, roles ...identity.Role) error {
 			err = fmt.Errorf("coffer signer approvers list lacks %s:\n%s", fingerprint, listed)
 		}
 	}
+	return err
+}
+
+// foundOne makes a passkey of a person, and has a person at the signer's host admit it by its fingerprint.
+func (a *approvers) foundOne(ctx context.Context, role identity.Role, right signer.Right) error {
+	made, err := a.addPasskey(ctx, role, right)
+	if err != nil {
+		return err
+	}
+	_, err = a.h.runCoffer(ctx, 0, "signer", "approvers", "found", made.OrgID, made.Email, string(right),
+		a.org.Fingerprint(made), "--because", "read out by telephone")
 	return err
 }
 
@@ -357,6 +362,21 @@ func playApprovers(ctx context.Context, h *drillEnv) (err error) {
 				a.retire(ctx, a.enrol[dan], a.approve[ann], a.approve[ben], a.approve[cay], a.enrol[ann], a.enrol[ben],
 					a.enrol[cay]),
 				h.waitDrained(ctx),
+			)
+		},
+		"a passkey that the rule needs is stolen: a person at the signer's host ends it, and founds another one",
+		func() error {
+			stolen := a.approve[dan]
+			_, err := h.runCoffer(ctx, 0, "signer", "approvers", "retire", stolen.OrgID, stolen.ID, "--because",
+				"stolen")
+			if err != nil {
+				return err
+			}
+			// The service compares its passkeys with the signer's when it starts.
+			return errors.Join(
+				h.world.StopService(), h.world.RestartService(ctx), a.openOrg(ctx),
+				a.waitStatus(ctx, approver.StatusRetired, stolen), a.foundOne(ctx, dan, signer.RightApprove),
+				a.waitStatus(ctx, approver.StatusUsable, a.approve[dan]),
 			)
 		},
 		"the signer's journal is lost and adopted", func() error {

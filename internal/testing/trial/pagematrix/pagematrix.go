@@ -9,9 +9,11 @@ package pagematrix
 
 import (
 	"compress/gzip"
+	"context"
 	"flag"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -166,6 +168,15 @@ type answer struct {
 	wireBytes      int // of the body, as it was sent
 }
 
+// dial reaches names below localhost at this machine, as a browser does.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if host, port, err := net.SplitHostPort(address); err == nil && strings.HasSuffix(host, ".localhost") {
+		address = net.JoinHostPort("127.0.0.1", port)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
+}
+
 // fetchPath requests a path as a browser does when its user gave it the address.
 func (h House) fetchPath(t testing.TB, token, path string) answer {
 	t.Helper()
@@ -180,7 +191,7 @@ func (h House) fetchPath(t testing.TB, token, path string) answer {
 	}
 	client := &http.Client{
 		Timeout:       time.Minute,
-		Transport:     &http.Transport{DisableCompression: true, DisableKeepAlives: true},
+		Transport:     &http.Transport{DialContext: dial, DisableCompression: true, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	got, err := client.Do(r)

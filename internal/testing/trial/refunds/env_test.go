@@ -101,6 +101,18 @@ func (e *testEnv) must(err error) {
 
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
+	return newTestEnvOf(t, func(t testing.TB, grants *signer.GrantKey, now func() time.Time) (
+		signer.Signer, ed25519.PublicKey,
+	) {
+		return signertest.OpenUnlimited(t, grants, now)
+	})
+}
+
+// newTestEnvOf returns an environment of a signer.
+func newTestEnvOf(
+	t *testing.T, open func(testing.TB, *signer.GrantKey, func() time.Time) (signer.Signer, ed25519.PublicKey),
+) *testEnv {
+	t.Helper()
 	e := &testEnv{
 		T: t, ctx: t.Context(), now: start,
 		net: sim.New(sim.Config{FinalityDepth: 1, BlockTime: blockTime, Start: start}),
@@ -108,8 +120,7 @@ func newTestEnv(t *testing.T) *testEnv {
 	grants, err := signer.NewGrantKey(bytes.Repeat([]byte{7}, signer.GrantKeyBytes))
 	e.must(err)
 	e.grants = grants
-	opened, attest := signertest.OpenUnlimited(t, grants, e.clock)
-	e.signer, e.attest = opened, attest
+	e.signer, e.attest = open(t, grants, e.clock)
 	e.database = pgtest.NewDatabase(t)
 	e.db = pgtest.Open(t, e.database, e.clock)
 	e.Harness = e.open(e.db)

@@ -121,6 +121,29 @@ func TestASwapUnderTheRuleIsSignedOnce(t *testing.T) {
 	}
 }
 
+// The first of two signatures has ended when the second one comes: it does not count, and the person signs again. Rules
+// CO-148 and SA-7.
+func TestASignatureOfASwapWithTooLittleTimeLeftDoesNotCount(t *testing.T) {
+	t.Parallel()
+	s := newSignedEnv(t)
+	w := s.requestOwn(s.ownRequest("key"))
+	s.mustSign(w.ID, 4*time.Minute, s.ben)
+	if w = s.mustSign(w.ID, 23*time.Hour, s.cyd); w.Status != swap.AwaitingApproval {
+		t.Fatalf("it is %s, want it to wait for a signature that lasts", w.Status)
+	}
+	if w = s.own(w.ID); w.ApprovalCount != 1 || len(w.ToSignAgain) != 1 || w.ToSignAgain[0] != s.ben.Actor() {
+		t.Errorf("got %d approvals, and %v to sign again", w.ApprovalCount, w.ToSignAgain)
+	}
+	_, err := s.sign(w.ID, s.cyd, 23*time.Hour)
+	s.wantFault(err, fault.InvalidState)
+	if w = s.mustSign(w.ID, 23*time.Hour, s.ben); w.Status != swap.Pending {
+		t.Fatalf("signed again it is %s", w.Status)
+	}
+	s.deliver(s.payOwn(w.ID), amountOut)
+	s.wantEnd(w.ID, swap.Completed, "")
+	s.wantVault(amountOut)
+}
+
 // Signatures that ended cover no payment: people sign the payment itself. Rules CO-148 and SA-7.
 func TestThePaymentOfASwapWhoseSignaturesEndedIsSignedItself(t *testing.T) {
 	t.Parallel()

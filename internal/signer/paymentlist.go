@@ -16,15 +16,15 @@ import (
 
 // The bounds of a list of payments that a person signs together.
 const (
-	SeveralMin = 2
-	SeveralMax = 20
+	PaymentListMin = 2
+	PaymentListMax = 20
 
 	totalBytesMax = 300
 	hashDigits    = 64
 )
 
-// PaymentList is what a person signed at once: several payments of customers. Each stands there with the hash of its own
-// statement, so the list is valid for exactly those payments, that person and that end. A signer sees one payment at a
+// PaymentList is what a person signed at once: several payments of customers. Each stands there with the hash of its
+// own statement, so the list is valid for exactly those payments, that person and that end. A signer sees one payment at a
 // time. It compares the total of that payment's asset with the payment; people read the totals. Rule SA-22.
 type PaymentList struct {
 	Totals     []string `json:"totals"`     // one of each asset, see totalOf, in the order of what follows the figure
@@ -42,14 +42,14 @@ func NewPaymentList(payments []PaymentWords, c StatementContext) (l PaymentList,
 	for _, p := range payments {
 		challenge := PaymentStatement(p, c).Challenge()
 		l.Challenges = append(l.Challenges, hex.EncodeToString(challenge[:]))
-		of := asset{p.Chain, p.Contract}
-		if sums[of], err = sums[of].Add(p.Amount); err != nil {
+		name := asset{p.Chain, p.Contract}
+		if sums[name], err = sums[name].Add(p.Amount); err != nil {
 			return l, fmt.Errorf("sum up payments of %s: %w", p.Chain, err)
 		}
-		last[of] = p
+		last[name] = p
 	}
-	for of, sum := range sums {
-		p := last[of]
+	for name, sum := range sums {
+		p := last[name]
 		p.Amount = sum
 		l.Totals = append(l.Totals, totalOf(PaymentStatement(p, c)))
 	}
@@ -73,8 +73,8 @@ func unitOf(total string) string {
 }
 
 // Statement returns the words of the list. Person, organization, end and installation are those of one of its payments.
-func (l PaymentList) Statement(of Statement) Statement {
-	s := Statement{{"act", ApproveSeveral}, {"payments", strconv.Itoa(len(l.Challenges))}}
+func (l PaymentList) Statement(payment Statement) Statement {
+	s := Statement{{"act", ApproveList}, {"payments", strconv.Itoa(len(l.Challenges))}}
 	for _, total := range l.Totals {
 		s = append(s, Word{"total", total})
 	}
@@ -82,16 +82,16 @@ func (l PaymentList) Statement(of Statement) Statement {
 		s = append(s, Word{"paymentHash", challenge})
 	}
 	for _, name := range []string{"organization", "approver", "notAfter", "installation"} {
-		s = append(s, Word{name, of.Find(name)})
+		s = append(s, Word{name, payment.Find(name)})
 	}
 	return s
 }
 
 // CheckForm returns an error for a list that no page makes, whatever payment it comes with.
 func (l PaymentList) CheckForm() error {
-	if len(l.Challenges) < SeveralMin || len(l.Challenges) > SeveralMax {
-		return fmt.Errorf("it is of %d payments, and %d to %d can be signed together", len(l.Challenges), SeveralMin,
-			SeveralMax)
+	if len(l.Challenges) < PaymentListMin || len(l.Challenges) > PaymentListMax {
+		return fmt.Errorf("it is of %d payments, and %d to %d can be signed together", len(l.Challenges),
+			PaymentListMin, PaymentListMax)
 	}
 	for i, challenge := range l.Challenges {
 		if len(challenge) != hashDigits || strings.Trim(challenge, "0123456789abcdef") != "" {
@@ -129,12 +129,12 @@ func (l PaymentList) check(s Statement) error {
 	if !slices.Contains(l.Challenges, hex.EncodeToString(challenge[:])) {
 		return errors.New("its list does not have this payment with these words")
 	}
-	own := totalOf(s)
-	n := slices.IndexFunc(l.Totals, func(total string) bool { return unitOf(total) == unitOf(own) })
+	paid := totalOf(s)
+	n := slices.IndexFunc(l.Totals, func(total string) bool { return unitOf(total) == unitOf(paid) })
 	if n < 0 {
 		return errors.New("its list has no total of the asset of this payment")
 	}
-	total, amount := figureOf(l.Totals[n]), figureOf(own)
+	total, amount := figureOf(l.Totals[n]), figureOf(paid)
 	if amount == nil || total == nil || total.Cmp(amount) < 0 {
 		return fmt.Errorf("its list has the total %q, which is less than this payment", l.Totals[n])
 	}

@@ -62,7 +62,7 @@ func TestOneSignaturePaysEachPaymentOfItsListAndNoOther(t *testing.T) {
 	env := newBook(t, ann, ben)
 	env.hold(t, signer.ApprovalRule{OrgID: testOrg, Version: 1, Quorum: 2})
 	people := []*signertest.Passkey{ann, ben}
-	for _, n := range []int{signer.SeveralMin, signer.SeveralMax} {
+	for _, n := range []int{signer.PaymentListMin, signer.PaymentListMax} {
 		payments := newPayments(n)
 		native := payment(7)
 		native.ID, native.Contract, native.Grant = "wd_coin", "", &signer.Grant{Memo: `a " \ ü`}
@@ -123,14 +123,19 @@ func TestAListThatNoPageMakesIsRefused(t *testing.T) {
 		"upper case": {
 			func(l *signer.PaymentList) { l.Challenges[1] = strings.Repeat("A", 64) }, "is not the hash of a payment",
 		},
-		"a short hash":     {func(l *signer.PaymentList) { l.Challenges[1] = "ab" }, "is not the hash of a payment"},
-		"no total":         {func(l *signer.PaymentList) { l.Totals = nil }, "0 totals"},
-		"a smaller total":  {func(l *signer.PaymentList) { l.Totals = []string{"99" + unit} }, "less than this payment"},
-		"a part as total":  {func(l *signer.PaymentList) { l.Totals = []string{"99.9" + unit} }, "less than this payment"},
+		"a short hash": {func(l *signer.PaymentList) { l.Challenges[1] = "ab" }, "is not the hash of a payment"},
+		"no total":     {func(l *signer.PaymentList) { l.Totals = nil }, "0 totals"},
+		"a smaller total": {
+			func(l *signer.PaymentList) { l.Totals = []string{"99" + unit} }, "less than this payment",
+		},
+		"a part as total": {
+			func(l *signer.PaymentList) { l.Totals = []string{"99.9" + unit} }, "less than this payment",
+		},
 		"a power as total": {func(l *signer.PaymentList) { l.Totals = []string{"9e9" + unit} }, "is no total"},
 		"a fraction":       {func(l *signer.PaymentList) { l.Totals = []string{"1000/3" + unit} }, "is no total"},
 		"the total of another asset": {
-			func(l *signer.PaymentList) { l.Totals = []string{"303 units on " + string(paid.Chain)} }, "no total of the asset",
+			func(l *signer.PaymentList) { l.Totals = []string{"303 units on " + string(paid.Chain)} },
+			"no total of the asset",
 		},
 		"the total of another chain": {
 			func(l *signer.PaymentList) {
@@ -230,7 +235,7 @@ func TestOnlyPaymentsOfCustomersAreSignedTogether(t *testing.T) {
 	enroller := signertest.NewPasskey(t, testOrg, "cay", signer.RightEnrol)
 	for name, s := range map[string]signer.Statement{
 		"a rule":       signer.RuleStatement(signer.ApprovalRule{OrgID: testOrg}, signer.StatementContext{}),
-		"a retirement": signer.RetireStatement(signer.Retirement{OrgID: testOrg, ID: "apk_1"}, signer.StatementContext{}),
+		"a retirement": signer.RetireStatement(signer.Retirement{OrgID: testOrg, ID: "a"}, signer.StatementContext{}),
 	} {
 		challenge := s.Challenge()
 		list := signer.PaymentList{
@@ -255,7 +260,8 @@ func TestTotalsAreWrittenAsThePaymentsWriteAmounts(t *testing.T) {
 		}
 	}
 	list, err := signer.NewPaymentList([]signer.PaymentWords{
-		pay("ethereum", "0xA", 1_500_000, usdc), pay("base", "0xB", 1_000_000, usdc), pay("ethereum", "0xA", 2_000_001, usdc),
+		pay("ethereum", "0xA", 1_500_000, usdc), pay("base", "0xB", 1_000_000, usdc),
+		pay("ethereum", "0xA", 2_000_001, usdc),
 		pay("ethereum", "", 7, nil),
 	}, signer.StatementContext{})
 	if err != nil {

@@ -43,6 +43,8 @@ func (e *signedEnv) alter(sql string, args ...any) {
 	}
 }
 
+type shownPayments = []signer.PaymentWords
+
 // show returns the withdrawals as the page shows them.
 func (e *signedEnv) show(ids ...string) (shown []Shown, payments []signer.PaymentWords) {
 	e.t.Helper()
@@ -59,7 +61,7 @@ func (e *signedEnv) show(ids ...string) (shown []Shown, payments []signer.Paymen
 	return shown, payments
 }
 
-func (e *signedEnv) signSeveral(p *signertest.Passkey, payments []signer.PaymentWords) signer.KeySignature {
+func (e *signedEnv) signReviewList(p *signertest.Passkey, payments []signer.PaymentWords) signer.KeySignature {
 	e.t.Helper()
 	s := p.SignList(e.t, e.signer.Installation, time.Now().Add(time.Hour), payments, nil)
 	s.List = nil // the server makes the list of what it shows
@@ -84,7 +86,8 @@ func TestOneSignatureApprovesSeveralAndTheSignerPaysEach(t *testing.T) {
 	ids := []string{e.request("900").ID, e.request("1000").ID, e.request("700").ID}
 	for n := range 2 {
 		shown, payments := e.show(ids...)
-		done, err := e.ApproveSeveral(t.Context(), e.org, userActor(n+1), shown, e.signSeveral(e.people[n], payments))
+		signature := e.signReviewList(e.people[n], payments)
+		done, err := e.ApproveReviewList(t.Context(), e.org, userActor(n+1), shown, signature)
 		if err != nil || len(done) != len(ids) {
 			t.Fatalf("person %d: got %v, %v", n+1, done, err)
 		}
@@ -150,22 +153,23 @@ func TestSeveralAreRefusedTogetherInPlainWords(t *testing.T) {
 	}
 	e.returnOrder(w, &signer.Refusal{Code: signer.RefusedSignature})
 	risky, priceless := e.request("810").ID, e.request("820").ID
-	e.alter(`UPDATE withdrawals SET approval_reasons = approval_reasons || '{LOW_LIQUIDITY}' WHERE withdrawal_id = $1`, risky)
+	e.alter(`UPDATE withdrawals SET approval_reasons = approval_reasons || '{LOW_LIQUIDITY}' WHERE withdrawal_id = $1`,
+		risky)
 	e.alter(`UPDATE withdrawals SET usd_value = NULL WHERE withdrawal_id = $1`, priceless)
 	decided := e.request("830").ID
 	e.mustSign(decided, 1, 2)
 	mine := e.request("840").ID
 	e.mustSign(mine, 1)
-	many := make([]string, signer.SeveralMax+1)
+	many := make([]string, signer.PaymentListMax+1)
 	for n := range many {
 		many[n] = fmt.Sprintf("wd_%d", n)
 	}
-	sign := func(s []Shown, p []signer.PaymentWords) ([]Shown, signer.KeySignature) {
-		return s, e.signSeveral(e.people[0], p)
+	sign := func(s []Shown, p shownPayments) ([]Shown, signer.KeySignature) {
+		return s, e.signReviewList(e.people[0], p)
 	}
 	for name, c := range map[string]struct {
 		ids    []string
-		change func([]Shown, []signer.PaymentWords) ([]Shown, signer.KeySignature)
+		change func([]Shown, shownPayments) ([]Shown, signer.KeySignature)
 		want   string
 	}{
 		"one":             {[]string{first}, nil, "You chose 1 withdrawals"},
@@ -179,23 +183,23 @@ func TestSeveralAreRefusedTogetherInPlainWords(t *testing.T) {
 		"without a price": {[]string{first, priceless}, nil, "value in dollars is not known"},
 		"decided":         {[]string{first, decided}, nil, "does not wait any more"},
 		"approved before": {[]string{first, mine}, sign, "already approved"},
-		"shown differently": {[]string{first, second}, func(s []Shown, p []signer.PaymentWords) ([]Shown, signer.KeySignature) {
+		"shown differently": {[]string{first, second}, func(s []Shown, p shownPayments) ([]Shown, signer.KeySignature) {
 			s[1].Digest = s[0].Digest
 			return sign(s, p)
 		}, "differs from what was shown"},
-		"another list": {[]string{first, second}, func(s []Shown, p []signer.PaymentWords) ([]Shown, signer.KeySignature) {
+		"another list": {[]string{first, second}, func(s []Shown, p shownPayments) ([]Shown, signer.KeySignature) {
 			p[0].Amount, p[1].Amount = p[1].Amount, p[0].Amount
 			return sign(s, p)
 		}, "other words"},
-		"another order": {[]string{first, second}, func(s []Shown, p []signer.PaymentWords) ([]Shown, signer.KeySignature) {
+		"another order": {[]string{first, second}, func(s []Shown, p shownPayments) ([]Shown, signer.KeySignature) {
 			p[0], p[1] = p[1], p[0]
 			return sign(s, p)
 		}, "other words"},
-		"signed alone": {[]string{first, second}, func(s []Shown, _ []signer.PaymentWords) ([]Shown, signer.KeySignature) {
+		"signed alone": {[]string{first, second}, func(s []Shown, _ shownPayments) ([]Shown, signer.KeySignature) {
 			return s, *e.sign(e.people[0], first)
 		}, "other words"},
-		"by another person": {[]string{first, second}, func(s []Shown, p []signer.PaymentWords) ([]Shown, signer.KeySignature) {
-			return s, e.signSeveral(e.people[1], p)
+		"by another person": {[]string{first, second}, func(s []Shown, p shownPayments) ([]Shown, signer.KeySignature) {
+			return s, e.signReviewList(e.people[1], p)
 		}, "not this person's"},
 	} {
 		var shown []Shown
@@ -207,7 +211,7 @@ func TestSeveralAreRefusedTogetherInPlainWords(t *testing.T) {
 		} else {
 			shown, signature = c.change(e.show(c.ids...))
 		}
-		done, err := e.ApproveSeveral(t.Context(), e.org, userActor(1), shown, signature)
+		done, err := e.ApproveReviewList(t.Context(), e.org, userActor(1), shown, signature)
 		if f := fault.Find(err); f == nil || !strings.Contains(f.Reason, c.want) || done != nil {
 			t.Errorf("%s: got %v, %v, want a refusal with %q", name, done, err, c.want)
 		}
@@ -222,14 +226,14 @@ func TestOneOfSeveralThatWasRemovedMeanwhileIsRefusedAlone(t *testing.T) {
 	e := newOrdinaryEnv(t)
 	ids := []string{e.request("900").ID, e.request("1000").ID}
 	shown, payments := e.show(ids...)
-	signature := e.signSeveral(e.people[0], payments)
+	signature := e.signReviewList(e.people[0], payments)
 	e.mirror.onCheck = func() { // the last of what is checked before anything is written
 		e.mirror.onCheck = nil
 		if _, err := e.Remove(t.Context(), e.org, ids[1], userActor(3), "no"); err != nil {
 			t.Error(err)
 		}
 	}
-	done, err := e.ApproveSeveral(t.Context(), e.org, userActor(1), shown, signature)
+	done, err := e.ApproveReviewList(t.Context(), e.org, userActor(1), shown, signature)
 	if err != nil || len(done) != 2 || done[0].Err != nil || !fault.HasCode(done[1].Err, fault.InvalidState) {
 		t.Fatalf("got %v, %v, want the first one approved and the second one refused", done, err)
 	}

@@ -15,16 +15,16 @@ import (
 // Every other reason asks a person to look at this one withdrawal.
 var ordinaryReasons = []Reason{ReasonRequireApproval, ReasonUSDThreshold, ReasonApprovalRule}
 
-// Several are withdrawals that a person reviews together and signs at once. Rule SA-23.
-type Several struct {
+// ReviewList is withdrawals that a person reviews together and signs at once. Rule SA-23.
+type ReviewList struct {
 	Reviews []Review // in the order in which they were named
 	People  int      // how many people have to sign them: the most of any of them
 	// context completes statements; it is that of the service.
 	context func(person, notAfter string) signer.StatementContext
 }
 
-// List returns what one signature of a person covers. Error: a total above the largest amount.
-func (v Several) List(person, notAfter string) (signer.PaymentList, error) {
+// PaymentList returns what one signature of a person covers. Error: a total above the largest amount.
+func (v ReviewList) PaymentList(person, notAfter string) (signer.PaymentList, error) {
 	var payments []signer.PaymentWords
 	for _, r := range v.Reviews {
 		payments = append(payments, *r.payment)
@@ -32,8 +32,8 @@ func (v Several) List(person, notAfter string) (signer.PaymentList, error) {
 	return signer.NewPaymentList(payments, v.context(person, notAfter))
 }
 
-// MayBeOrdinary reports whether a withdrawal may be signed together with others, as far as its own row says. LoadSeveral
-// also compares it with other withdrawals.
+// MayBeOrdinary reports whether a withdrawal may be signed together with others, as far as its own row says.
+// LoadReviewList also compares it with other withdrawals.
 func (w Withdrawal) MayBeOrdinary() bool {
 	return w.Status == AwaitingApproval && w.ApprovalFingerprint != "" && whyAlone(w) == ""
 }
@@ -56,9 +56,9 @@ func whyAlone(w Withdrawal) string {
 
 // whyAlone says why a withdrawal is reviewed by itself, or "".
 func (r Review) whyAlone() string {
-	switch why := whyAlone(r.Withdrawal); {
-	case why != "":
-		return why
+	switch reason := whyAlone(r.Withdrawal); {
+	case reason != "":
+		return reason
 	case !r.NeedsSignature() || r.payment == nil:
 		return "the rule of your organization asks for no signature of it"
 	case r.IsReturned:
@@ -71,35 +71,35 @@ func (r Review) whyAlone() string {
 	return ""
 }
 
-// LoadSeveral returns withdrawals that a person reviews together: at least two and at most twenty, each of which waits
-// and has nothing unusual. Errors: faults NOT_FOUND, INVALID_REQUEST for another number, INVALID_STATE for one that was
+// LoadReviewList returns withdrawals that a person reviews together: at least two and at most twenty, each of which
+// waits and has nothing unusual. Errors: faults NOT_FOUND, INVALID_REQUEST for another number, INVALID_STATE for one that was
 // decided, and APPROVAL_REFUSED for one that is reviewed by itself.
-func (s *Service) LoadSeveral(ctx context.Context, org string, ids []string) (Several, error) {
-	if len(ids) < signer.SeveralMin || len(ids) > signer.SeveralMax {
-		return Several{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
-			"You chose %d withdrawals, and one signature is of %d to %d.", len(ids), signer.SeveralMin,
-			signer.SeveralMax).
+func (s *Service) LoadReviewList(ctx context.Context, org string, ids []string) (ReviewList, error) {
+	if len(ids) < signer.PaymentListMin || len(ids) > signer.PaymentListMax {
+		return ReviewList{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			"You chose %d withdrawals, and one signature is of %d to %d.", len(ids), signer.PaymentListMin,
+			signer.PaymentListMax).
 			WithAdvice("Choose others in the list.")
 	}
-	var found Several
+	var found ReviewList
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
-			return Several{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
+			return ReviewList{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,
 				"Withdrawal %s is named twice.", id).WithAdvice("Choose them again in the list.")
 		}
 		r, err := s.LoadReview(ctx, org, id)
 		if err != nil {
-			return Several{}, err
+			return ReviewList{}, err
 		}
 		if r.Withdrawal.Status != AwaitingApproval {
-			return Several{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
+			return ReviewList{}, fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 				"Withdrawal %s does not wait any more, so none of them was approved.", id).
 				WithAdvice("Choose the others again in the list.").
 				WithExtra("currentStatus", string(r.Withdrawal.Status))
 		}
-		if why := r.whyAlone(); why != "" {
-			return Several{}, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
-				"Withdrawal %s is reviewed by itself, because %s. None of them was approved.", id, why).
+		if reason := r.whyAlone(); reason != "" {
+			return ReviewList{}, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
+				"Withdrawal %s is reviewed by itself, because %s. None of them was approved.", id, reason).
 				WithAdvice("Review it on its own page, and choose the others again in the list.")
 		}
 		found.Reviews, found.People = append(found.Reviews, r), max(found.People, r.People)
@@ -119,7 +119,7 @@ type Approved struct {
 	Err        error
 }
 
-// ApproveSeveral records a person's approval of several withdrawals with one signature over the list of all of them.
+// ApproveReviewList records a person's approval of several withdrawals with one signature over the list of all of them.
 //
 // Everything that can be known before is checked first: each withdrawal waits, is ordinary and has the terms that were
 // shown, the person has approved none of them, and the signature is valid for each. Otherwise nothing is written. Then
@@ -127,25 +127,25 @@ type Approved struct {
 // screening refuses, is refused alone, and the others have their approval. The same signature stands with each. An
 // error that is no fault ends the act; the withdrawals after it are not in the answer. Rule SA-23.
 //
-// Errors: faults as of LoadSeveral, INVALID_STATE, APPROVAL_REFUSED, and those of the signature.
-func (s *Service) ApproveSeveral(
+// Errors: faults as of LoadReviewList, INVALID_STATE, APPROVAL_REFUSED, and those of the signature.
+func (s *Service) ApproveReviewList(
 	ctx context.Context, org string, actor audit.Actor, shown []Shown, signature signer.KeySignature,
 ) ([]Approved, error) {
 	var ids []string
 	for _, w := range shown {
 		ids = append(ids, w.ID)
 	}
-	several, err := s.LoadSeveral(ctx, org, ids)
+	reviews, err := s.LoadReviewList(ctx, org, ids)
 	if err != nil {
 		return nil, err
 	}
 	person := approverName(actor)
-	list, err := several.List(person, signature.NotAfter)
+	list, err := reviews.PaymentList(person, signature.NotAfter)
 	if err != nil {
 		return nil, fmt.Errorf("list the withdrawals: %w", err)
 	}
 	signature.List = &list
-	for i, r := range several.Reviews {
+	for i, r := range reviews.Reviews {
 		if r.Digest != shown[i].Digest {
 			return nil, fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld,
 				"Withdrawal %s differs from what was shown, so none of them was approved.", r.Withdrawal.ID).
@@ -159,7 +159,7 @@ func (s *Service) ApproveSeveral(
 		}
 	}
 	err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		for _, r := range several.Reviews {
+		for _, r := range reviews.Reviews {
 			statement := func(c signer.StatementContext) signer.Statement {
 				return signer.PaymentStatement(*r.payment, c)
 			}
@@ -173,13 +173,13 @@ func (s *Service) ApproveSeveral(
 	if err != nil {
 		return nil, err
 	}
-	var done []Approved
+	var results []Approved
 	for _, w := range shown {
 		approved, err := s.ApproveSigned(ctx, org, w.ID, actor, w.Digest, &signature)
-		done = append(done, Approved{ID: w.ID, Withdrawal: approved, Err: err})
+		results = append(results, Approved{ID: w.ID, Withdrawal: approved, Err: err})
 		if err != nil && fault.Find(err) == nil {
 			break
 		}
 	}
-	return done, nil
+	return results, nil
 }

@@ -36,10 +36,10 @@ func tick(tab *browser.Page, ids ...string) {
 	for _, id := range ids {
 		browser.Evaluate[bool](tab, fmt.Sprintf(`(document.querySelector('input[value=%q]').checked = true)`, id))
 	}
-	tab.Click("form#" + togetherAct + " button")
+	tab.Click("form#" + chooseAct + " button")
 }
 
-// Ordinary withdrawals are chosen in the list, shown whole, and approved with one touch. Rules PAGE-125 and PAGE-126.
+// Ordinary withdrawals are chosen in the list, shown whole, and approved with one touch. Rules PAGE-125 and PAGE-129.
 func TestAPasskeyApprovesSeveralWithdrawalsAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -72,29 +72,33 @@ func TestAPasskeyApprovesSeveralWithdrawalsAtOnce(t *testing.T) {
 	}{
 		{nil, "Choose at least two withdrawals."},
 		{[]string{first.ID}, "You chose 1 withdrawals, and one signature is of 2 to 20."},
-		{[]string{first.ID, largest.ID}, "Withdrawal " + largest.ID + " is reviewed by itself, because it is the largest"},
+		{[]string{first.ID, largest.ID}, largest.ID + " is reviewed by itself, because it is the largest"},
 	} {
 		tab.OpenURL(h.base()+Prefix+"/approvals", desk)
 		tick(tab, c.ids...)
 		wantText(t, tab, c.want)
 	}
-	review := h.base() + Prefix + severalPath + "?" + url.Values{"withdrawals": {first.ID + "," + second.ID}}.Encode()
+	query := url.Values{"withdrawals": {first.ID + "," + second.ID}}.Encode()
+	review := h.base() + Prefix + reviewListPath + "?" + query
 
 	tab.OpenURL(h.base()+Prefix+"/approvals", desk)
 	tick(tab, first.ID, second.ID)
-	wantText(t, tab, "Review of 2 withdrawals", "507 USDC on ETHEREUM, contract ", "Payment 2 of 2: 7 USDC")
-	if got := browser.Evaluate[int](tab, "document.querySelectorAll('[data-payment] [data-word=to]').length"); got != 2 {
+	wantText(t, tab, "Review of 2 withdrawals", "507 000 000 units on ETHEREUM, contract ", "Payment 2 of 2: 7 USDC")
+	got := browser.Evaluate[int](tab, "document.querySelectorAll('[data-payment] [data-word=to]').length")
+	if got != 2 {
 		t.Errorf("got %d addresses, want one of each payment", got)
 	}
 
 	// One character of one payment is changed on the screen.
-	browser.Evaluate[bool](tab, `(document.querySelector('[data-payment]:last-of-type [data-word=to] b').append('0'), true)`)
+	browser.Evaluate[bool](tab,
+		`(document.querySelector('[data-payment]:last-of-type [data-word=to] b').append('0'), true)`)
 	browser.Evaluate[bool](tab, "(document.querySelector('form[data-sign] button[type=submit]').click(), true)")
 	tab.WaitUntil("document.querySelector('.passkey-problem')?.textContent.includes('Nothing was signed.')")
 	nothing("a changed character")
 
 	tab.OpenURL(review, desk)
-	browser.Evaluate[bool](tab, `((total) => { total.textContent = '1 USDC'; })(document.querySelector('[data-word=total]')), true`)
+	browser.Evaluate[bool](tab,
+		`(document.querySelector('[data-word=total]').textContent = '1 unit', true)`)
 	tab.Click("form[data-sign] button[type=submit]")
 	wantText(t, tab, "it is of other words")
 	nothing("a changed total")
@@ -112,7 +116,7 @@ func TestAPasskeyApprovesSeveralWithdrawalsAtOnce(t *testing.T) {
 }
 
 // Without a passkey, without a rule, without withdrawals and without the right, nothing is offered and nothing is
-// written. Rule PAGE-126.
+// written. Rule PAGE-129.
 func TestSeveralWithdrawalsAreNotApprovedByAFormAlone(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
@@ -125,13 +129,13 @@ func TestSeveralWithdrawalsAreNotApprovedByAFormAlone(t *testing.T) {
 	h.payLargest()
 	first, second := h.requestOrdinary("12500000000"), h.requestOrdinary("7000000")
 	owner, viewer := h.signIn(h.one, identity.Owner), h.signIn(h.one, identity.Viewer)
-	list, box := Prefix+"/approvals", `name="`+togetherName+`"`
+	list, box := Prefix+"/approvals", `name="`+chosenName+`"`
 	query := "?" + url.Values{"withdrawals": {first.ID + "," + second.ID}}.Encode()
 
 	if body := h.get(owner, list).want(t, http.StatusOK).body; strings.Contains(body, box) {
 		t.Error("the list has boxes without a rule")
 	}
-	h.get(owner, Prefix+severalPath+query).want(t, http.StatusConflict, "asks for no signature of it")
+	h.get(owner, Prefix+reviewListPath+query).want(t, http.StatusConflict, "asks for no signature of it")
 	h.setRule(h.one, signer.ApprovalRule{Quorum: 1}, enroller)
 	first, second = h.requestOrdinary("12500000000"), h.requestOrdinary("7000000") // which the rule holds
 	query = "?" + url.Values{"withdrawals": {first.ID + "," + second.ID}}.Encode()
@@ -139,16 +143,16 @@ func TestSeveralWithdrawalsAreNotApprovedByAFormAlone(t *testing.T) {
 	if body := h.get(viewer, list).want(t, http.StatusOK).body; strings.Contains(body, box) {
 		t.Error("the list has boxes for a role that does not decide")
 	}
-	h.get(owner, Prefix+severalPath).want(t, http.StatusOK, "No withdrawals are chosen")
-	h.get(owner, Prefix+severalPath+query).want(t, http.StatusOK, "You have no passkey for")
-	h.get(viewer, Prefix+severalPath+query).want(t, http.StatusOK, "do not decide about them")
+	h.get(owner, Prefix+reviewListPath).want(t, http.StatusOK, "No withdrawals are chosen")
+	h.get(owner, Prefix+reviewListPath+query).want(t, http.StatusOK, "You have no passkey for")
+	h.get(viewer, Prefix+reviewListPath+query).want(t, http.StatusOK, "do not decide about them")
 	other := h.signIn(h.two, identity.Owner)
-	h.get(other, Prefix+severalPath+query).want(t, http.StatusNotFound)
+	h.get(other, Prefix+reviewListPath+query).want(t, http.StatusNotFound)
 	fields := []string{
 		"digests", strings.Repeat("0", 64) + "," + strings.Repeat("0", 64), "keyId", "apk_1", "notAfter", "",
 		"credentialId", "", "authenticatorData", "", "clientDataJSON", "", "signature", "",
 	}
-	act := Prefix + severalPath + "/" + signAct + query
+	act := Prefix + reviewListPath + "/" + signAct + query
 	if got := h.post(owner, act, fields...); !strings.Contains(got.body, "without the signature of a passkey") {
 		t.Errorf("a form without a signature: got %d %s", got.status, got.body)
 	}
@@ -174,13 +178,13 @@ func TestSeveralWithdrawalsAreSignedAtThePagesOfApprovalsAlone(t *testing.T) {
 	token := h.openSession(h.one, identity.Owner, session.ForApprovals)
 	for _, path := range []string{"/", "/approvals"} {
 		got, _ := h.sendHere(token, http.MethodGet, path)
-		if !strings.Contains(got.body, `action="/approvals/`+togetherAct+`"`) {
+		if !strings.Contains(got.body, `action="/approvals/`+chooseAct+`"`) {
 			t.Errorf("%s of the pages of approvals has no boxes:\n%s", path, got.body)
 		}
 	}
-	got, headers := h.sendHere(token, http.MethodPost, "/approvals/"+togetherAct,
-		togetherName, first.ID, togetherName, second.ID)
-	if got.status != http.StatusSeeOther || !strings.HasPrefix(headers.Get("Location"), severalPath+"?") {
+	got, headers := h.sendHere(token, http.MethodPost, "/approvals/"+chooseAct,
+		chosenName, first.ID, chosenName, second.ID)
+	if got.status != http.StatusSeeOther || !strings.HasPrefix(headers.Get("Location"), reviewListPath+"?") {
 		t.Fatalf("got %d %s to %q", got.status, got.body, headers.Get("Location"))
 	}
 	if got, _ := h.sendHere(token, http.MethodGet, headers.Get("Location")); got.status != http.StatusOK ||
@@ -188,10 +192,10 @@ func TestSeveralWithdrawalsAreSignedAtThePagesOfApprovalsAlone(t *testing.T) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	dashboard := h.openSession(h.one, identity.Owner, session.ForPages)
-	if body := h.get(dashboard, Prefix+"/approvals").want(t, http.StatusOK).body; strings.Contains(body, togetherAct) {
+	if body := h.get(dashboard, Prefix+"/approvals").want(t, http.StatusOK).body; strings.Contains(body, chooseAct) {
 		t.Error("the dashboard has boxes where people sign elsewhere")
 	}
-	for _, path := range []string{Prefix + "/approvals/" + togetherAct, Prefix + severalPath + "/" + signAct} {
+	for _, path := range []string{Prefix + "/approvals/" + chooseAct, Prefix + reviewListPath + "/" + signAct} {
 		if got := h.post(dashboard, path); got.status != http.StatusNotFound {
 			t.Errorf("POST %s: got %d, want no such form", path, got.status)
 		}
