@@ -25,6 +25,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/http/api"
+	"github.com/cofferpay/coffer/internal/http/console"
 	"github.com/cofferpay/coffer/internal/http/dashboard"
 	"github.com/cofferpay/coffer/internal/http/operatorapi"
 	"github.com/cofferpay/coffer/internal/http/payerpages"
@@ -296,6 +297,9 @@ func (c Config) serviceConfig() service.Config {
 		conf.ChangeURL = c.Dashboard.Origin + dashboard.ChangePath
 	}
 	conf.PagesURL = c.approvalsURL()
+	if c.Console.Origin != "" {
+		conf.ConsoleURL = c.Console.Origin + console.Prefix
+	}
 	conf.QueuesMail, conf.ChangeDelay = c.Mail.IsEnabled(), memberchange.DelayDefault
 	if c.Network == chain.Local {
 		conf.ChangeDelay = 0 // tests and demonstrations cannot wait a day

@@ -74,7 +74,8 @@ func (a *App) wireConsole(
 	}
 	consoleConf := console.Config{
 		DB: a.parts.DB, SignIn: a.OperatorSignIn, Chains: a.Chains, Withdrawals: a.Withdrawals, Deposits: a.Deposits,
-		Rescreens: a.NewRescreener(), Whitelist: a.Whitelist, Swaps: a.Swaps, DepositSwaps: a.DepositSwaps,
+		Rescreens: a.NewRescreener(), Whitelist: a.Whitelist, Approvers: a.Approvers, Swaps: a.Swaps,
+		DepositSwaps: a.DepositSwaps,
 		Billing:  a.Billing,
 		FourEyes: a.FourEyes(), Worker: a.DispatchWorker,
 		Prices: a.parts.Prices, PriceAge: a.conf.PriceAge(), KeyRolled: keyRolled, AllowedPrefixes: allowed,

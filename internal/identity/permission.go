@@ -134,6 +134,8 @@ const (
 const (
 	AdvanceOrder Action = "order.advance" // raise a fee, or resolve a stuck order by what the chain proves
 	ManageJobs   Action = "job.manage"    // repeat or cancel
+	// SignAsOperator makes, admits and retires passkeys of operators, changes their rule, and signs what it asks for.
+	SignAsOperator Action = "operator.sign"
 )
 
 // What only the terminal of the installation does. Rule OP-12.
@@ -338,6 +340,7 @@ var permissions = map[Action]Permission{
 	AddPriceMark:    {Operator: true, Terminal: true, StepUp: ActFactor, Rules: []string{"BI-5", "ROLE-2"}},
 	AdvanceOrder:    {Operator: true, StepUp: ActFactor, Rules: []string{"OP-12", "PAGE-43", "ROLE-2"}},
 	ManageJobs:      {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-44", "ROLE-2"}},
+	SignAsOperator:  {Operator: true, StepUp: SudoFactor, Rules: []string{"PAGE-114", "PAGE-115", "ROLE-2"}},
 
 	ManageOperatorKeys:  {Terminal: true, Rules: []string{"OP-12"}},
 	SteerOrders:         {Terminal: true, Rules: []string{"OP-12", "WD-43"}},

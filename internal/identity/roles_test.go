@@ -69,6 +69,7 @@ var titles = []struct {
 	{AddPriceMark, "state a price for a moment without one"},
 	{AdvanceOrder, "raise the fee of an order, resolve a stuck one"},
 	{ManageJobs, "repeat and cancel jobs"},
+	{SignAsOperator, "make passkeys of operators, change their rule, sign what it asks for"},
 }
 
 var factors = map[StepUp]string{NoFactor: "none", SudoFactor: "within ten minutes", ActFactor: "with the act"}

@@ -83,6 +83,7 @@ type Config struct {
 	EndpointURL string // begins the link to the page of an endpoint; "" without pages
 	ChangeURL   string // begins the link to the page of a change of settings; "" without pages
 	PagesURL    string // begins the links to pages on which people sign; "" without pages
+	ConsoleURL  string // begins the links to pages on which operators sign; "" without pages
 
 	ChangeDelay     time.Duration // until a change takes effect that its requester alone may approve
 	VerifyInterval  time.Duration // between two runs of the verifier
@@ -236,6 +237,9 @@ func New(conf Config, parts Parts) *Service {
 	s.Payouts = NewPayouts(parts.DB, s.Chains, s.Withdrawals, parts.Grants, parts.Log)
 	s.Payouts.Approvers, s.Deposits.Approvers, s.Swaps.Approvers = s.Approvers, s.Approvers, s.Approvers
 	// Rule PAGE-122.
+	if conf.ConsoleURL != "" {
+		s.Deposits.RedirectPage = func(id string) string { return conf.ConsoleURL + "/flagged/" + id }
+	}
 	if conf.PagesURL != "" {
 		s.Withdrawals.ApprovalPage = func(id string) string { return conf.PagesURL + "/approvals/withdrawals/" + id }
 		s.Payouts.ApprovalPage = func(id string) string { return conf.PagesURL + "/payouts/" + id }

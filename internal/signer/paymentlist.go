@@ -24,8 +24,8 @@ const (
 )
 
 // PaymentList is what a person signed at once: several payments of customers. Each stands there with the hash of its
-// own statement, so the list is valid for exactly those payments, that person and that end. A signer sees one payment at a
-// time. It compares the total of that payment's asset with the payment; people read the totals. Rule SA-22.
+// own statement, so the list is valid for exactly those payments, that person and that end. A signer sees one payment
+// at a time. It compares the total of that payment's asset with the payment; people read the totals. Rule SA-22.
 type PaymentList struct {
 	Totals     []string `json:"totals"`     // one of each asset, see totalOf, in the order of what follows the figure
 	Challenges []string `json:"challenges"` // hex, of the statements of the payments, in the order of the page

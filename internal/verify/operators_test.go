@@ -60,8 +60,8 @@ func (e *signedEnv) redirect(operators []*signertest.Passkey) {
 			'LAW_ENFORCEMENT', 'order 7', now(), 'OPERATOR', 'opr_oleg')`, e.org, signertest.Stranger)
 	e.exec(`INSERT INTO deposit_resolutions (resolution_id, org_id, deposit_id, decision, status, decided_at,
 			decided_by_kind, decided_by, to_address, sent, chain, wallet_id, mint_id, reason, reference)
-		VALUES ('res_2', $1, 'dep_2', 'REDIRECTED', 'OPEN', now(), 'OPERATOR', 'opr_otto', $2, 800, 'ETHEREUM', 'we_1', 1,
-			'LAW_ENFORCEMENT', 'order 7')`, e.org, signertest.Stranger)
+		VALUES ('res_2', $1, 'dep_2', 'REDIRECTED', 'OPEN', now(), 'OPERATOR', 'opr_otto', $2, 800, 'ETHEREUM', 'we_1',
+			1, 'LAW_ENFORCEMENT', 'order 7')`, e.org, signertest.Stranger)
 	var approvals []signer.Approval
 	for _, p := range operators {
 		approval := e.grants.MakeApproval(terms, 0, p.Person)

@@ -40,7 +40,8 @@ func newSignedPaymentCheck(key ed25519.PublicKey) Check {
 				withdrawals: map[string]paidWithdrawal{}, letGo: map[string]bool{},
 			}
 			for _, check := range []func(context.Context, pg.Tx) error{
-				c.checkWithdrawals, c.checkBatches, c.checkReturns, c.checkSwaps, c.checkAdmissions, c.checkEndorsements,
+				c.checkWithdrawals, c.checkBatches, c.checkReturns, c.checkSwaps, c.checkAdmissions,
+				c.checkEndorsements,
 			} {
 				if err := check(ctx, tx); err != nil {
 					return nil, err

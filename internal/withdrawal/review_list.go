@@ -72,8 +72,8 @@ func (r Review) whyAlone() string {
 }
 
 // LoadReviewList returns withdrawals that a person reviews together: at least two and at most twenty, each of which
-// waits and has nothing unusual. Errors: faults NOT_FOUND, INVALID_REQUEST for another number, INVALID_STATE for one that was
-// decided, and APPROVAL_REFUSED for one that is reviewed by itself.
+// waits and has nothing unusual. Errors: faults NOT_FOUND, INVALID_REQUEST for another number, INVALID_STATE for one
+// that was decided, and APPROVAL_REFUSED for one that is reviewed by itself.
 func (s *Service) LoadReviewList(ctx context.Context, org string, ids []string) (ReviewList, error) {
 	if len(ids) < signer.PaymentListMin || len(ids) > signer.PaymentListMax {
 		return ReviewList{}, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten,

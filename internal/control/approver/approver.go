@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -220,6 +221,15 @@ func (s *Service) AssetWords(name chain.Name, contract chain.Address) (network s
 	}
 	c := words.Chains[name]
 	return c.Network, c.Token(contract), nil
+}
+
+// TakesKeysOf reports whether the signer's policy names a page with its relying party, so that the signer takes its
+// passkeys. While the signer has not said it, the answer is yes.
+func (s *Service) TakesKeysOf(rpID, origin string) bool {
+	words := s.words.Load()
+	return words == nil || slices.ContainsFunc(words.RelyingParties, func(p signer.RelyingParty) bool {
+		return p.ID == rpID && slices.Contains(p.Origins, origin)
+	})
 }
 
 // LoadWording asks the signer how it writes payments.

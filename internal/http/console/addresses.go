@@ -262,9 +262,12 @@ func (c *console) loadAddresses(r *pages.Request) (templ.Component, error) {
 
 func (v *addressesView) addEntry(r *pages.Request, e whitelist.Entry, now time.Time, names holders, canRemove bool) {
 	status := e.Status(now)
-	state := ui.StateChip(entryChip(status))
-	if e.Refusal != "" {
+	state := ui.StateChip(entryChip(e, now))
+	switch {
+	case e.Refusal != "":
 		state = pair(state, ui.Foreign(e.Refusal))
+	case e.WaitsFor != "" && status == whitelist.StatusWaiting:
+		state = pair(state, link(r.Path("organizations", e.OrgID, "addresses", e.ID), "Its words and signatures"))
 	}
 	row := []templ.Component{
 		pair(ui.Address(string(e.Address)), ui.Text(networkName(e.Chain))), ui.Foreign(e.Label), state,
@@ -288,9 +291,12 @@ func nameOfHolder(names holders, keyID string) string {
 }
 
 // entryChip writes the status of a whitelisted address for people.
-func entryChip(status whitelist.Status) ui.Chip {
-	switch status {
+func entryChip(e whitelist.Entry, now time.Time) ui.Chip {
+	switch e.Status(now) {
 	case whitelist.StatusWaiting:
+		if e.WaitsFor != "" {
+			return ui.Chip{Kind: ui.Wait, Word: "Waits for signatures"}
+		}
 		return ui.Chip{Kind: ui.Wait, Word: "Waits for the signer"}
 	case whitelist.StatusCoolingOff:
 		return ui.Chip{Kind: ui.Info, Word: "Cools off"}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/billing"
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -67,7 +68,9 @@ type Config struct {
 	DepositSwaps *depositswap.Service
 	Rescreens    *deposit.Rescreener
 	Whitelist    *whitelist.Service
-	FourEyes     changerequest.Rule
+	// Approvers keeps the passkeys with which operators sign; nil: this installation has none.
+	Approvers *approver.Service
+	FourEyes  changerequest.Rule
 	// Worker returns the dispatch worker of a chain, or nil for a chain that does not run here.
 	Worker func(chain.Name) *dispatch.Worker
 	Prices price.Source // may be nil: then no price is shown
@@ -129,9 +132,9 @@ func (c *console) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
 		Name: "Coffer console", Prefix: Prefix,
 		Groups: []string{"", moneyGroup, networkGroup, controlGroup, systemGroup},
-		Pages: withAlerts([]pages.Page{
+		Pages: withAlerts(append([]pages.Page{
 			c.nowPage(),
-			c.organizationsPage(), c.organizationPage(), c.settingPage(), c.addressesPage(),
+			c.organizationsPage(), c.organizationPage(), c.settingPage(), c.addressesPage(), c.addressPage(),
 			c.flaggedPage(), c.depositPage(),
 			c.withdrawalsPage(), c.withdrawalPage(),
 			c.swapsPage(), c.swapPage(), c.depositSwapsPage(), c.depositSwapPage(), c.arrivalsPage(), c.arrivalPage(),
@@ -140,9 +143,9 @@ func (c *console) surface() pages.Surface {
 			c.chainsPage(), c.ordersPage(), c.orderPage(), c.gasPage(), c.gasStationPage(),
 			c.providersPage(), c.providerPage(),
 			c.reservesPage(), c.walletsPage(),
-			c.freezesPage(), c.freezePage(), c.changesPage(), c.changePage(),
+			c.freezesPage(), c.freezePage(), c.changesPage(), c.changePage(), c.signaturesPage(),
 			c.jobsPage(), c.webhooksPage(), c.screeningPage(), c.checkerPage(), c.signerPage(), c.auditPage(),
-		}),
+		}, c.approvers().List()...)),
 	}, c.conf.SignIn)
 }
 

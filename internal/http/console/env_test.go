@@ -20,6 +20,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
 	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/deposit"
@@ -91,6 +92,8 @@ type testEnv struct {
 	orgID        string
 	logs         *logs
 	signIn       *signin.Service
+	journal      string // of the signer
+	approvers    *approver.Service
 	changes      *audit.Follower
 	// ann and bob act, and eve only reads.
 	ann, bob, eve operator.Person
@@ -159,7 +162,9 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	}
 	h.orgID = made.ID
 	h.addPeople()
-	s, attest := signertest.New(t)
+	h.server = httptest.NewUnstartedServer(nil)
+	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
+	s, attest := h.openSigner(origin.String())
 	h.book = wallet.New(h.db, s, attest)
 	if err := journal.Import(t.Context(), h.db, s, h.book); err != nil {
 		t.Fatal(err)
@@ -171,9 +176,14 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	chains := chain.Chains{chain.Ethereum: h.running}
 	prices := price.Fixed{Prices: map[int]money.USD{usdc: money.MustParseUSD("1")}}
 	log := slog.New(slog.NewTextHandler(h.logs, nil))
+	h.approvers = approver.New(h.db, s, approver.Config{AttestKey: attest, Chains: chains}, log)
+	if err := h.approvers.LoadWording(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	policy := risk.Policy{Providers: sanctions{}, UnknownAs: risk.TreatUnknownAsHold, Grace: time.Hour}
 	h.deposits = &deposit.Service{
 		Events: wire.NewRecorder(), DB: h.db, Chains: chains, Wallets: h.book, Prices: prices, Risk: policy, Log: log,
+		Approvers: h.approvers,
 		Owners: deposit.NewOwners(map[string]deposit.Owner{
 			wallet.CustomerDeposit: deposit.CustomerOwner{}, wallet.OrganizationDeposit: deposit.ProductOwner{},
 			wallet.Treasury: deposit.TreasuryOwner{}, wallet.Change: deposit.ChangeOwner{},
@@ -197,8 +207,6 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 	}
 	start := uint64(0)
 	h.scan = scan.New(h.db, scan.Config{Chain: chain.Ethereum, Reader: h.chain, Start: &start}, h.deposits, log)
-	h.server = httptest.NewUnstartedServer(nil)
-	origin := &url.URL{Scheme: "http", Host: "localhost:" + strings.Split(h.server.Listener.Addr().String(), ":")[1]}
 	h.signIn = h.newSignIn(origin.String())
 	h.changes = audit.NewFollower(h.db, log)
 	conf := Config{
@@ -208,9 +216,9 @@ func newLimitedEnv(t testing.TB, limits kernel.Limits) *testEnv {
 		Withdrawals: h.payments, Limits: limits, Changes: h.changes,
 		Rescreens: deposit.NewRescreener(h.db, policy, deposit.RescreenConfig{}, log),
 		Whitelist: whitelist.New(h.db, s, whitelist.Config{
-			AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff,
+			AttestKey: attest, Chains: chains, CoolingOff: whitelist.CoolingOff, Approvers: h.approvers,
 		}, log),
-		FourEyes: changerequest.Rule{Enabled: true},
+		Approvers: h.approvers, FourEyes: changerequest.Rule{Enabled: true},
 		Worker:   func(chain.Name) *dispatch.Worker { return h.worker },
 		LoadSanctions: func(context.Context) (SanctionsList, error) {
 			return SanctionsList{ID: "list_1", PublishedAt: h.now(), ImportedAt: h.now(), MaxAge: time.Hour}, nil

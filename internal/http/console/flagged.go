@@ -199,33 +199,10 @@ func (c *console) depositPage() pages.Page {
 	return pages.Page{
 		Path: "/flagged/{depositId}", Title: "Flagged deposit", Action: identity.ReadInstallation,
 		Live: []string{"DEPOSIT"}, Load: c.loadDepositPage,
-		Acts: []pages.Act{
+		Acts: append([]pages.Act{
 			decide("approve", identity.DecideFlaggedDeposit, isDecided, (*deposit.Service).Approve),
 			c.rejectAct(note, isDecided),
 			decide("complete", identity.CompleteResolution, isNotStuck, (*deposit.Service).Complete),
-			{
-				Name: "redirect", Action: identity.RedirectFlaggedDeposit, StepUp: pages.ActStepUp,
-				Fields: []pages.Field{
-					{Name: "toAddress", BytesMax: textBytesMax, Missing: "Enter the address."},
-					{Name: "reason", BytesMax: textBytesMax, Missing: "Choose the reason."},
-					{
-						Name: "reference", BytesMax: noteBytesMax,
-						Missing: "Enter the reference of the case or of the order.",
-					},
-					note,
-				},
-				FindDone: c.findDecided(isDecided),
-				Run: func(r *pages.Request) (string, error) {
-					return depositResult(r, func() (deposit.Deposit, error) {
-						return c.conf.Deposits.Redirect(
-							r.Context(), r.PathParam("depositId"), decider(r), deposit.Redirection{
-								ToAddress: r.Values["toAddress"], Reason: r.Values["reason"],
-								Reference: r.Values["reference"],
-								Note:      r.Values["note"],
-							})
-					})
-				},
-			},
 			{
 				Name: "rescreen", Action: identity.RescreenSender, StepUp: pages.SudoStepUp,
 				FindDone: c.findDecided(isDecided),
@@ -235,7 +212,7 @@ func (c *console) depositPage() pages.Page {
 					})
 				},
 			},
-		},
+		}, c.redirectActs(note, isDecided)...),
 	}
 }
 
@@ -313,6 +290,7 @@ type depositView struct {
 	Attempts                []string
 	RiskText                string
 	Acts                    []actView
+	Redirect                *redirectView // waits for signatures
 	DecidedText             string
 }
 
@@ -345,7 +323,18 @@ func (c *console) loadDepositPage(r *pages.Request) (templ.Component, error) {
 			ui.FormatAge(r.Moment(made.DecidedAt)) + "."
 		view.FlagFacts = append(view.FlagFacts, resolutionFacts(made)...)
 	}
+	people := 0 // who sign a redirect
 	if d.Status == deposit.Flagged {
+		redirect, err := c.loadRedirect(r)
+		if err != nil {
+			return nil, err
+		}
+		if people = redirect.People; redirect.Request != nil {
+			if view.Redirect, err = c.newRedirectView(r, names, redirect); err != nil {
+				return nil, err
+			}
+			return depositOverview(view), nil
+		}
 		review, err := c.conf.Deposits.LoadReturn(r.Context(), owner.ID, d.ID)
 		if err != nil {
 			return nil, err
@@ -357,7 +346,7 @@ func (c *console) loadDepositPage(r *pages.Request) (templ.Component, error) {
 			})
 		}
 	}
-	view.Acts = c.depositActs(r, d)
+	view.Acts = c.depositActs(r, d, people)
 	return depositOverview(view), nil
 }
 
@@ -375,8 +364,8 @@ func (c *console) riskText(d deposit.Deposit) string {
 	return returnRiskText(d.ReturnAddressRisk)
 }
 
-// depositActs are the acts that the state of a deposit allows.
-func (c *console) depositActs(r *pages.Request, d deposit.Deposit) (acts []actView) {
+// depositActs are the acts that the state of a deposit allows. people is how many operators sign a redirect.
+func (c *console) depositActs(r *pages.Request, d deposit.Deposit, people int) (acts []actView) {
 	path := r.Path("flagged", d.ID)
 	figure, symbol := depositAmount(d)
 	amount := ui.GroupDigits(figure) + " " + ui.EscapeForeign(symbol)
@@ -392,25 +381,7 @@ func (c *console) depositActs(r *pages.Request, d deposit.Deposit) (acts []actVi
 		return acts
 	}
 	if r.IsAllowed(identity.RedirectFlaggedDeposit) {
-		acts = append(acts, actView{
-			Path: path, Act: "redirect", Form: r.Form, Button: "Redirect " + amount, TakesCode: true, IsDanger: true,
-			Text: "The deposit goes to another address and does not come back.",
-			Inputs: []ui.Input{
-				{
-					Act: "redirect", Name: "toAddress", Label: "Address", Type: "text", MaxLength: addressMax,
-					Autocomplete: "off",
-				},
-				{
-					Act: "redirect", Name: "reference", Label: "Reference of the case or order", Type: "text",
-					MaxLength:    500,
-					Autocomplete: "off",
-				},
-				noteInput("redirect"),
-			},
-			Choices: []choice{{Act: "redirect", Name: "reason", Label: "Reason", Options: []option{
-				{deposit.ComplianceHold, "Compliance hold"}, {deposit.LawEnforcement, "Order of law enforcement"},
-			}}},
-		})
+		acts = append(acts, newRedirectForm(r, path, amount, people))
 	}
 	if r.IsAllowed(identity.RescreenSender) {
 		acts = append(acts, actView{
@@ -429,6 +400,35 @@ func (c *console) depositActs(r *pages.Request, d deposit.Deposit) (acts []actVi
 		})
 	}
 	return acts
+}
+
+// newRedirectForm is the form that sends a deposit to another address, or asks for it where operators sign.
+func newRedirectForm(r *pages.Request, path, amount string, people int) actView {
+	f := actView{
+		Path: path, Act: "redirect", Form: r.Form, Button: "Redirect " + amount, TakesCode: true, IsDanger: true,
+		Text: "The deposit goes to another address and does not come back.",
+		Inputs: []ui.Input{
+			{
+				Act: "redirect", Name: "toAddress", Label: "Address", Type: "text", MaxLength: addressMax,
+				Autocomplete: "off",
+			},
+			{
+				Act: "redirect", Name: "reference", Label: "Reference of the case or order", Type: "text",
+				MaxLength:    500,
+				Autocomplete: "off",
+			},
+			noteInput("redirect"),
+		},
+		Choices: []choice{{Act: "redirect", Name: "reason", Label: "Reason", Options: []option{
+			{deposit.ComplianceHold, "Compliance hold"}, {deposit.LawEnforcement, "Order of law enforcement"},
+		}}},
+	}
+	if people > 0 {
+		f.Button = "Ask for the redirect of " + amount
+		f.Text += " " + approverWords.AskText(people) +
+			" You are none of them, and nothing leaves before they have signed."
+	}
+	return f
 }
 
 // newRejectForm is the form that returns a deposit. It shows the whole address, and asks for a tick where the

@@ -23,6 +23,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/testing/trial/pagematrix"
 	"github.com/cofferpay/coffer/internal/wallet"
 	"github.com/cofferpay/coffer/internal/wire"
@@ -44,8 +45,9 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	redirected := h.flag()
 	h.post(ann, Prefix+"/flagged/"+redirected+"/redirect", "toAddress", elsewhere, "reason", "LAW_ENFORCEMENT",
 		"reference", "case 77", "note", hostile, "code", rightCode).want(h.t, http.StatusSeeOther)
-	h.post(ann, Prefix+"/organizations/"+h.orgID+"/addresses/add", "chain", "ETHEREUM", "address", elsewhere,
-		"label", "Bank <b>").want(h.t, http.StatusSeeOther)
+	change := h.post(ann, Prefix+"/organizations/"+h.orgID+"/addresses/add", "chain", "ETHEREUM", "address", elsewhere,
+		"label", "Bank <b>").location(h.t)
+	h.post(h.signInAs(h.bob), change+"/approve").want(h.t, http.StatusSeeOther)
 	err := h.db.InSystem(h.t.Context(), func(ctx context.Context, tx pg.Tx) error {
 		for range n {
 			if err := jobs.Insert(ctx, tx, chore{hostile}); err != nil {
@@ -69,10 +71,11 @@ func (h *testEnv) fill(n int) pagematrix.House {
 	}
 	invoice, creditNote := h.fillBilling(n)
 	freezeID := h.freezeOrg()
-	var orderID, treasuryID string
+	var orderID, treasuryID, addressID string
 	for query, value := range map[string]*string{
 		`SELECT max(order_id) FROM dispatch_orders`:                     &orderID,
 		`SELECT max(wallet_id) FROM wallets WHERE purpose = 'TREASURY'`: &treasuryID,
+		`SELECT max(whitelisted_address_id) FROM whitelisted_addresses`:  &addressID,
 	} {
 		if err := pgtest.OwnerPool(h.t, h.db).QueryRow(h.t.Context(), query).Scan(value); err != nil {
 			h.t.Fatal(err)
@@ -92,6 +95,7 @@ func (h *testEnv) fill(n int) pagematrix.House {
 			"changeRequestId": changeID, "withdrawalId": withdrawalID, "orderId": orderID, "walletId": treasuryID,
 			"swapId": swapID, "provider": "ONE_CLICK", "depositSwapId": depositSwapID,
 			"invoiceId": invoice.ID, "creditNoteId": creditNote.ID,
+			"approverKeyId": h.addPasskey(h.bob, signer.RightApprove).ID, "whitelistedAddressId": addressID,
 		},
 		OwnValues: map[string]map[string]string{"/swap-arrivals/{depositId}": {"depositId": strayID}},
 		Queries: map[string]string{

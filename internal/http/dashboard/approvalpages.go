@@ -2,10 +2,10 @@ package dashboard
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/cofferpay/coffer/internal/http/approverpages"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/signinpages"
 	"github.com/cofferpay/coffer/internal/identity"
@@ -28,8 +28,8 @@ func (d *dashboard) approvalsSurface() pages.Surface {
 		d.approvalsHomePage(), d.approvalsPage(), d.reviewPage(), d.reviewListPage(), d.flaggedPage(),
 		d.flaggedReviewPage(),
 		d.ownSwapsToApprovePage(), decisionsOf(d.ownSwapPage()), d.payoutsToApprovePage(), decisionsOf(d.payoutPage()),
-		d.approversPage(), d.newApproverPage(), d.approvalRulePage(), d.approverPage(),
 	}
+	shown = append(shown, d.approvers().List()...)
 	for i := range shown {
 		shown[i].WriteCSV = nil // The dashboard has the tables.
 	}
@@ -56,7 +56,7 @@ func (d *dashboard) approvalsHomePage() pages.Page {
 }
 
 // signingPages have no act where people sign at another address.
-var signingPages = []string{"/approvers/rule", "/approvers/{approverKeyId}"}
+var signingPages = []string{approverpages.RulePath, approverpages.KeyPath}
 
 // withoutSigning takes the acts with signatures away from pages where people sign at another address, and the page
 // that makes passkeys. Rule PAGE-120.
@@ -65,7 +65,7 @@ func (d *dashboard) withoutSigning(list []pages.Page) []pages.Page {
 		return list
 	}
 	list = slices.DeleteFunc(list, func(p pages.Page) bool {
-		return p.Path == "/approvers/new" || p.Path == reviewListPath
+		return p.Path == approverpages.NewPath || p.Path == reviewListPath
 	})
 	for i, p := range list {
 		list[i].Acts = slices.DeleteFunc(p.Acts, func(a pages.Act) bool {
@@ -81,32 +81,4 @@ func (d *dashboard) signingURL(r *pages.Request) string {
 		return ""
 	}
 	return d.conf.ApprovalsURL + strings.TrimPrefix(r.PagePath(), Prefix)
-}
-
-// enrolPath returns the page that makes passkeys.
-func (d *dashboard) enrolPath(r *pages.Request) string {
-	if d.conf.ApprovalsURL != "" {
-		return d.conf.ApprovalsURL + "/approvers/new"
-	}
-	return r.Path("approvers", "new")
-}
-
-// signingHost returns the host of the pages on which people sign at another address.
-func (d *dashboard) signingHost() string {
-	u, err := url.Parse(d.conf.ApprovalsURL)
-	if err != nil {
-		return d.conf.ApprovalsURL
-	}
-	return u.Host
-}
-
-// elsewhereView leads to the same page where people sign.
-type elsewhereView struct{ URL, Host string }
-
-// newElsewhere returns nil where people sign on these pages.
-func (d *dashboard) newElsewhere(r *pages.Request) *elsewhereView {
-	if address := d.signingURL(r); address != "" {
-		return &elsewhereView{address, d.signingHost()}
-	}
-	return nil
 }

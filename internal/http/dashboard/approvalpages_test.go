@@ -345,7 +345,7 @@ func TestAPasskeyOfThePagesOfApprovalsSignsThereAndNotForTheDashboard(t *testing
 	enroller := h.addPasskey(h.one, identity.Owner, signer.RightEnrol)
 	h.foundByHost(enroller)
 	tab.OpenURL(h.origin.String()+"/approvers/new", desk)
-	tab.Click(fmt.Sprintf("form[data-display=%q] button", rightTexts[signer.RightApprove]))
+	tab.Click(fmt.Sprintf("form[data-display=%q] button", approverWords.Approve))
 	wantText(t, tab, approvalsName)
 	tab.Click("form[data-sign] button[type=submit]")
 	wantText(t, tab, "Waits to be admitted", h.origin.String())

@@ -19,7 +19,7 @@ func (d *dashboard) findNotices(r *pages.Request) (notices []ui.StandingNotice) 
 	}
 	var standing approver.Standing
 	err := d.conf.DB.ReadOrg(r.Context(), r.Session.OrgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		standing, err = d.conf.Approvers.LoadStanding(ctx, tx, r.Session.OrgID, personName(r))
+		standing, err = d.conf.Approvers.LoadStanding(ctx, tx, r.Session.OrgID, approver.PersonName(actor(r)))
 		return err
 	})
 	if err != nil { // the page itself matters more
@@ -33,7 +33,7 @@ func (d *dashboard) findNotices(r *pages.Request) (notices []ui.StandingNotice) 
 	if len(standing.Single) > 0 {
 		var rights []string
 		for _, right := range standing.Single {
-			rights = append(rights, "“"+rightTexts[right]+"”")
+			rights = append(rights, "“"+approverWords.RightText(right)+"”")
 		}
 		notices = append(notices, ui.StandingNotice{
 			Title: "You have one passkey alone for " + strings.Join(rights, " and for "),

@@ -96,7 +96,7 @@ func (h *testEnv) base() string {
 func (h *testEnv) enrol(tab *browser.Page, right signer.Right) string {
 	h.t.Helper()
 	tab.OpenURL(h.base()+Prefix+"/approvers/new", desk)
-	tab.Click(fmt.Sprintf("form[data-display=%q] button", rightTexts[right]))
+	tab.Click(fmt.Sprintf("form[data-display=%q] button", approverWords.RightText(right)))
 	tab.Click("form[data-sign] button[type=submit]")
 	return browser.Evaluate[string](tab, "location.pathname")
 }
@@ -529,7 +529,7 @@ func TestAPasskeyIsNotEnrolledByAFormAlone(t *testing.T) {
 	owner, viewer := h.signIn(h.one, identity.Owner), h.signIn(h.one, identity.Viewer)
 	h.get(viewer, Prefix+"/approvers").want(t, http.StatusOK, "Approvers and rule")
 	h.get(viewer, Prefix+"/approvers/new").want(t, http.StatusForbidden)
-	got := h.post(owner, Prefix+"/approvers/new/"+enrolSignerAct, "right", "APPROVE", "publicKey", "", "keyId", "apk_1",
+	got := h.post(owner, Prefix+"/approvers/new/"+"enrol", "right", "APPROVE", "publicKey", "", "keyId", "apk_1",
 		"notAfter", "", "credentialId", "", "authenticatorData", "", "clientDataJSON", "", "signature", "")
 	if got.status < 400 || !strings.Contains(got.body, "without the signature of a passkey") {
 		t.Errorf("got %d %s, want the reason", got.status, got.body)

@@ -62,7 +62,7 @@ func (d *dashboard) loadCheckoutSettings(r *pages.Request) (templ.Component, err
 	if view.Tabs, err = d.checkoutTabs(r, checkoutSettingsTab); err != nil {
 		return nil, err
 	}
-	view.Form = filled(r.Form, saveCheckoutsAct, map[string]string{
+	view.Form = ui.Filled(r.Form, saveCheckoutsAct, map[string]string{
 		"shopName": settings.ShopName, "accentColor": settings.Accent, "supportUrl": settings.SupportURL,
 		"underUsd": settings.UnderUSD.Cents(), "costMaxBps": strconv.Itoa(settings.CostMaxBps),
 		embedOriginsName: strings.Join(settings.EmbedOrigins, " "),

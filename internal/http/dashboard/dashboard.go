@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/checkout"
@@ -124,7 +125,7 @@ func (d *dashboard) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
 		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"}, TableAction: identity.ExportRecords,
 		ElsewhereURL: d.conf.ApprovalsURL, FindNotices: d.findNotices,
-		Pages: d.withoutSigning([]pages.Page{
+		Pages: d.withoutSigning(slices.Concat([]pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.reviewListPage(), d.flaggedPage(),
 			d.flaggedReviewPage(), d.restorePage(),
@@ -142,14 +143,14 @@ func (d *dashboard) surface() pages.Surface {
 			d.payoutsPage(), d.payoutFormPage(), d.payoutPage(), d.payoutRowPage(),
 			d.balancesPage(), d.balancePage(), d.transferConfirmPage(), d.transfersPage(),
 			d.teamPage(), d.personPage(),
-			d.approversPage(), d.newApproverPage(), d.approvalRulePage(), d.approverPage(),
+		}, d.approvers().List(), []pages.Page{
 			d.settingsPage(), d.changePage(), d.settingsHistoryPage(),
 			d.developersPage(), d.keyPage(), d.tokensPage(), d.webhooksPage(), d.webhookPage(), d.deliveriesPage(),
 			d.deliveryPage(), d.jobPage(), d.eventsPage(), d.eventPage(),
 			d.customersPage(), d.customerPage(), d.statementPage(),
 			d.billingPage(), d.invoicesPage(), d.invoicePage(), d.creditNotesPage(), d.creditNotePage(),
 			d.auditPage(),
-		}),
+		})),
 	}, d.conf.SignIn)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/deposit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/approverpages"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
@@ -239,7 +240,7 @@ func (d *dashboard) flaggedReviewPage() pages.Page {
 				FindDone: d.findResolutionOrRisk, Run: d.resolveDeposit((*deposit.Service).AskReturn),
 			},
 			{
-				Name: signAct, Action: identity.DecideFlaggedDeposit, Fields: signatureFields(request),
+				Name: signAct, Action: identity.DecideFlaggedDeposit, Fields: approverpages.SignatureFields(request),
 				FindDone: d.findSignedReturn, Run: d.signReturn,
 			},
 			{
@@ -314,7 +315,7 @@ func decider(r *pages.Request) deposit.Actor {
 
 // signReturn approves a return with the signature of the person's passkey over the words on the page. Rule PAGE-112.
 func (d *dashboard) signReturn(r *pages.Request) (string, error) {
-	signature, err := readSignature(r)
+	signature, err := approverpages.ReadSignature(r)
 	if err != nil {
 		return "", err
 	}
@@ -395,8 +396,8 @@ type flaggedView struct {
 // returnView is a return that waits for signatures.
 type returnView struct {
 	RequestID, AskedText, SignedText string
-	Sign                             *signerView // nil: this person does not sign it
-	WhyNot                           string      // why not
+	Sign                             *approverpages.SignerView // nil: this person does not sign it
+	WhyNot                           string                    // why not
 }
 
 // addReturn adds what the organization's rule asks of a return.
@@ -406,7 +407,7 @@ func (d *dashboard) addReturn(r *pages.Request, names people, view *flaggedView)
 		return err
 	}
 	if review.People > 0 {
-		view.PeopleText = countSigners(review.People)
+		view.PeopleText = approverpages.CountSigners(review.People)
 	}
 	q := review.Request
 	if q == nil {
@@ -430,9 +431,9 @@ func (d *dashboard) addReturn(r *pages.Request, names people, view *flaggedView)
 		view.Return.WhyNot = review.NoWords.Reason
 		return nil
 	}
-	view.Return.Sign, err = d.newSignerView(r, max(review.People, 1), ui.SignView{
+	view.Return.Sign, err = d.approvers().NewSignerView(r, max(review.People, 1), ui.SignView{
 		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct,
-		Words:  statementWords(review.Statement(personName(r), newNotAfter(r, signatureLasts))),
+		Words:  approverpages.WordsOf(r, actor(r), review.Statement),
 		Hidden: []ui.Hidden{{Name: requestName, Value: q.ID}},
 		Button: "Sign and return this deposit", IsDanger: true,
 	})

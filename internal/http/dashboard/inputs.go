@@ -72,41 +72,6 @@ func (input optionInput) isChosen(f ui.Form, value string) bool {
 	return input.Chosen == value
 }
 
-// areaInput is a field of several lines.
-type areaInput struct {
-	Act, Name, Label, Hint string
-	Text                   string // unless the user typed another one in the refused form
-}
-
-func (input areaInput) id() string { return input.Act + "-" + input.Name }
-
-func (input areaInput) shown(f ui.Form) string {
-	if f.Act == input.Act {
-		return f.Value(input.Act, input.Name)
-	}
-	return input.Text
-}
-
-// filled returns a form that shows the present values of an act that was not refused.
-func filled(f ui.Form, act string, values map[string]string) ui.Form {
-	if f.Act == act {
-		return f
-	}
-	return ui.Form{Act: act, Typed: values}
-}
-
-// describeField names the hint and the error of a field for screen readers.
-func describeField(f ui.Form, act, name, hint string) string {
-	var ids []string
-	if hint != "" {
-		ids = append(ids, act+"-"+name+"-hint")
-	}
-	if f.Error(act, name) != "" {
-		ids = append(ids, act+"-"+name+"-error")
-	}
-	return strings.Join(ids, " ")
-}
-
 // quoteShell writes a text as one word of a shell.
 func quoteShell(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 

@@ -252,13 +252,13 @@ type linkForm struct {
 	Version           string // of a known one
 	Products          []productBox
 	ProductsPath      string
-	AfterText         areaInput
+	AfterText         ui.AreaInput
 }
 
 func newLinkForm(r *pages.Request, act string, values map[string]string) linkForm {
 	return linkForm{
-		Act: act, Form: filled(r.Form, act, values),
-		AfterText: areaInput{
+		Act: act, Form: ui.Filled(r.Form, act, values),
+		AfterText: ui.AreaInput{
 			Act: act, Name: "afterText", Label: "Text after the payment", Text: values["afterText"],
 			Hint: "The payer reads it on the page of the completed checkout.",
 		},

@@ -481,7 +481,7 @@ func linkFormView(listPath string, form linkForm) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = fieldNotes(form.Form, form.Act, soldName, "").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.FieldNotes(form.Form, form.Act, soldName, "").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -572,7 +572,7 @@ func linkTermInputs(in linkForm) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = areaField(in.Form, in.AfterText).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.AreaField(in.Form, in.AfterText).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

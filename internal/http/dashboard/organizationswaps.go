@@ -9,9 +9,11 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/whitelist"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/approverpages"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
@@ -83,7 +85,7 @@ func (d *dashboard) ownSwapPage() pages.Page {
 			},
 			{
 				Name: signAct, Action: identity.DecideWithdrawal,
-				Fields: signatureFields(
+				Fields: approverpages.SignatureFields(
 					pages.Field{Name: "digest", BytesMax: digestBytes, Missing: "Open the page again."},
 				),
 				FindDone: d.findSwapDecision, Run: d.signOwnSwap,
@@ -261,7 +263,7 @@ func (d *dashboard) approveOwnSwap(r *pages.Request) (string, error) {
 
 // signOwnSwap approves with the signature of the person's passkey over the words on the page. Rule PAGE-113.
 func (d *dashboard) signOwnSwap(r *pages.Request) (string, error) {
-	signature, err := readSignature(r)
+	signature, err := approverpages.ReadSignature(r)
 	if err != nil {
 		return "", err
 	}
@@ -283,9 +285,10 @@ func (d *dashboard) addSwapSigner(r *pages.Request, w swap.Swap, view *ownSwapVi
 	if err != nil || people == 0 {
 		return err
 	}
-	words := w.Statement(d.conf.Approvers.Context(personName(r), newNotAfter(r, swapSignatureLasts)))
-	view.Sign, err = d.newSignerView(r, people, ui.SignView{
-		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct, Words: statementWords(words),
+	words := w.Statement(d.conf.Approvers.Context(
+		approver.PersonName(actor(r)), approverpages.NewNotAfter(r, swapSignatureLasts)))
+	view.Sign, err = d.approvers().NewSignerView(r, people, ui.SignView{
+		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct, Words: approverpages.StatementWords(words),
 		Hidden: []ui.Hidden{{Name: "digest", Value: view.Digest}},
 		Button: "Sign and approve the swap of " + ui.GroupDigits(view.Figure) + " " + ui.EscapeForeign(view.Symbol),
 	})
@@ -318,9 +321,9 @@ type ownSwapView struct {
 	ApprovalsText                 string
 	CanApprove, CanReject         bool
 	CanCancel                     bool
-	WhyNot                        string      // why this person cannot approve, or has to sign again
-	Sign                          *signerView // in place of the second factor; nil: no signature is needed
-	PayoutPath, PayoutFigure      string      // of the withdrawal that pays the output; "" before there is one
+	WhyNot                        string                    // why this person cannot approve, or has to sign again
+	Sign                          *approverpages.SignerView // in place of the second factor; nil: none is needed
+	PayoutPath, PayoutFigure      string                    // of the withdrawal that pays the output; or ""
 	PayoutChip                    ui.Chip
 	Form                          ui.Form
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/approverpages"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
@@ -58,7 +59,7 @@ func (d *dashboard) payoutActs() []pages.Act {
 			Fields: []pages.Field{digest}, FindDone: d.findPayoutDecision, Run: d.approvePayout,
 		},
 		{
-			Name: signAct, Action: identity.DecideWithdrawal, Fields: signatureFields(digest),
+			Name: signAct, Action: identity.DecideWithdrawal, Fields: approverpages.SignatureFields(digest),
 			FindDone: d.findPayoutDecision, Run: d.signPayout,
 		},
 		{
@@ -235,7 +236,7 @@ func (d *dashboard) approvePayout(r *pages.Request) (string, error) {
 
 // signPayout approves with the signature of the person's passkey over the words on the page. Rule PAGE-110.
 func (d *dashboard) signPayout(r *pages.Request) (string, error) {
-	signature, err := readSignature(r)
+	signature, err := approverpages.ReadSignature(r)
 	if err != nil {
 		return "", err
 	}

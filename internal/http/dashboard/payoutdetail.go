@@ -15,6 +15,7 @@ import (
 	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/approverpages"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
@@ -263,7 +264,7 @@ type payoutView struct {
 	IsAwaiting                                                                 bool
 	CancelText                                                                 string
 	// Sign takes the place of the second factor of an approval; nil: no signature is needed.
-	Sign *signerView
+	Sign *approverpages.SignerView
 }
 
 func (d *dashboard) loadPayout(r *pages.Request) (templ.Component, error) {
@@ -357,9 +358,10 @@ func (d *dashboard) addBatchSigner(r *pages.Request, view *payoutView, b payout.
 		return err
 	}
 	words := signer.BatchStatement(b.Header,
-		d.conf.Approvers.Context(personName(r), newNotAfter(r, signatureLasts)))
-	view.Sign, err = d.newSignerView(r, people, ui.SignView{
-		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct, Words: statementWords(words),
+		d.conf.Approvers.Context(approver.PersonName(actor(r)),
+			approverpages.NewNotAfter(r, approverpages.SignatureLasts)))
+	view.Sign, err = d.approvers().NewSignerView(r, people, ui.SignView{
+		Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct, Words: approverpages.StatementWords(words),
 		Hidden: []ui.Hidden{{Name: "digest", Value: view.Digest}}, Button: "Sign and approve " + view.RowsText,
 	})
 	return err

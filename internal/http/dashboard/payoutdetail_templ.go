@@ -983,7 +983,7 @@ func payoutSubmission(view payoutView) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = fieldNotes(view.Form, submitPayoutAct, tickedName, "").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.FieldNotes(view.Form, submitPayoutAct, tickedName, "").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1049,7 +1049,7 @@ func payoutSubmission(view payoutView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = fieldNotes(view.Form, submitPayoutAct, duplicateName, "").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.FieldNotes(view.Form, submitPayoutAct, duplicateName, "").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

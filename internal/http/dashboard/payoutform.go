@@ -152,7 +152,7 @@ type payoutFormView struct {
 	ListPath, Path, Key string
 	Form                ui.Form
 	Unit, Mode          optionInput
-	Text                areaInput
+	Text                ui.AreaInput
 	Coins               []coinRow
 	Bad                 []badRow
 	BadText             string // how many rows cannot be read; "" for none
@@ -190,7 +190,7 @@ func (d *dashboard) loadPayoutForm(r *pages.Request) (templ.Component, error) {
 				{string(contenthash.Partial), "Leave it out, and pay the others"},
 			},
 		},
-		Text: areaInput{Act: uploadAct, Name: listTextName, Label: "Or paste the list"},
+		Text: ui.AreaInput{Act: uploadAct, Name: listTextName, Label: "Or paste the list"},
 	}
 	exampleMint := "3"
 	for i, m := range mints.List(mint.Filter{}) {

@@ -249,8 +249,8 @@ type productForm struct {
 	Tokens            []tokenBox
 	Settlement        optionInput
 	Overpayment, Late optionInput
-	Description       areaInput
-	Metadata          areaInput
+	Description       ui.AreaInput
+	Metadata          ui.AreaInput
 	IsOnePerReference bool
 }
 
@@ -270,7 +270,7 @@ func newProductForm(r *pages.Request, act string, draft checkout.Draft, mints []
 	}
 	form := productForm{
 		Act: act,
-		Form: filled(r.Form, act, map[string]string{
+		Form: ui.Filled(r.Form, act, map[string]string{
 			"name": draft.Name, "imageUrl": textOrEmpty(draft.ImageURL), "price": textOrEmpty(draft.Price),
 			"minPrice": textOrEmpty(draft.MinPrice), "maxPrice": textOrEmpty(draft.MaxPrice),
 			"description": textOrEmpty(draft.Description), "priceType": draft.PriceType, "currency": draft.Currency,
@@ -304,8 +304,8 @@ func newProductForm(r *pages.Request, act string, draft checkout.Draft, mints []
 			{checkout.HoldLate, "a person decides"},
 			{checkout.RefundLinkLate, "a refund is made by itself, also of a part, and the payer claims it"},
 		}},
-		Description: areaInput{Act: act, Name: "description", Label: "Description"},
-		Metadata: areaInput{
+		Description: ui.AreaInput{Act: act, Name: "description", Label: "Description"},
+		Metadata: ui.AreaInput{
 			Act: act, Name: "metadata", Label: "Metadata",
 			Hint: `Your own keys and values as JSON, such as {"sku": "G-1"}.`,
 		},

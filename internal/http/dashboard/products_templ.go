@@ -478,7 +478,7 @@ func productInputs(in productForm) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = areaField(in.Form, in.Description).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.AreaField(in.Form, in.Description).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -599,7 +599,7 @@ func productInputs(in productForm) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = fieldNotes(in.Form, in.Act, acceptedName, "").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.FieldNotes(in.Form, in.Act, acceptedName, "").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -647,11 +647,11 @@ func productInputs(in productForm) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = checkField(in.Form, in.Act, "onePerReference", "One reference, such as the number of an order, is paid once", in.IsOnePerReference).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.CheckField(in.Form, in.Act, "onePerReference", "One reference, such as the number of an order, is paid once", in.IsOnePerReference).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = areaField(in.Form, in.Metadata).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.AreaField(in.Form, in.Metadata).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

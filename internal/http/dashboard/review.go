@@ -6,6 +6,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/cofferpay/coffer/internal/http/approverpages"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
@@ -46,7 +47,7 @@ func (d *dashboard) reviewPage() pages.Page {
 			},
 			{
 				Name: signAct, Action: identity.DecideWithdrawal,
-				Fields: signatureFields(
+				Fields: approverpages.SignatureFields(
 					pages.Field{Name: "digest", BytesMax: digestBytes, Missing: "Open the page again."},
 				),
 				FindDone: d.findDecision, Run: d.signWithdrawal,
@@ -109,7 +110,7 @@ func (d *dashboard) approveWithdrawal(r *pages.Request) (string, error) {
 
 // signWithdrawal approves with the signature of the person's passkey over the words on the page. Rule PAGE-110.
 func (d *dashboard) signWithdrawal(r *pages.Request) (string, error) {
-	signature, err := readSignature(r)
+	signature, err := approverpages.ReadSignature(r)
 	if err != nil {
 		return "", err
 	}
@@ -146,9 +147,9 @@ type reviewView struct {
 	Digest, Fingerprint       string
 	Form                      ui.Form
 	CanApprove, CanRemove     bool
-	Sign                      *signerView // in place of the second factor; nil: no signature is needed
-	WhyNot                    string      // why this person cannot approve, or has to sign again
-	DecidedTitle, DecidedText string      // what was decided; "" while it waits for this person
+	Sign                      *approverpages.SignerView // in place of the second factor; nil: no signature is needed
+	WhyNot                    string                    // why this person cannot approve, or has to sign again
+	DecidedTitle, DecidedText string                    // what was decided; "" while it waits for this person
 	DecidedKind               ui.ChipKind
 	ApprovalsText             string
 }
@@ -205,9 +206,9 @@ func (d *dashboard) loadReview(r *pages.Request) (templ.Component, error) {
 	}
 	view.explainState(r, review, decisions, names)
 	if view.CanApprove && review.NeedsSignature() {
-		view.Sign, err = d.newSignerView(r, review.People, ui.SignView{
+		view.Sign, err = d.approvers().NewSignerView(r, review.People, ui.SignView{
 			Form: r.Form, Act: signAct, Path: view.Path + "/" + signAct,
-			Words:  statementWords(review.Statement(personName(r), newNotAfter(r, signatureLasts))),
+			Words:  approverpages.WordsOf(r, actor(r), review.Statement),
 			Hidden: []ui.Hidden{{Name: "digest", Value: review.Digest}},
 			Button: "Sign and approve " + ui.GroupDigits(view.Figure) + " " + ui.EscapeForeign(view.Symbol),
 		})

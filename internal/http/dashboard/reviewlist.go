@@ -7,7 +7,9 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/cofferpay/coffer/internal/control/approver"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/http/approverpages"
 	"github.com/cofferpay/coffer/internal/http/kernel"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
@@ -67,7 +69,7 @@ func (d *dashboard) reviewListPage() pages.Page {
 		MenuPath: "/approvals", Query: []kernel.Parameter{reviewListParameter}, Load: d.loadReviewList,
 		Acts: []pages.Act{{
 			Name: signAct, Action: identity.DecideWithdrawal,
-			Fields: signatureFields(pages.Field{
+			Fields: approverpages.SignatureFields(pages.Field{
 				Name: "digests", BytesMax: listedMax * (digestBytes + 1), Missing: "Open the page again.",
 			}),
 			Run: d.signReviewList,
@@ -82,7 +84,7 @@ type reviewListView struct {
 	Count    string
 	Reviews  []reviewListRow
 	WhyNot   string // why this person cannot approve
-	Sign     *signerView
+	Sign     *approverpages.SignerView
 }
 
 // reviewListRow is one of several withdrawals, with what became of it.
@@ -111,14 +113,15 @@ func (d *dashboard) loadReviewList(r *pages.Request) (templ.Component, error) {
 		view.WhyNot = "Your roles show these withdrawals and do not decide about them."
 		return reviewOfList(view), nil
 	}
-	person, notAfter := personName(r), newNotAfter(r, signatureLasts)
+	person := approver.PersonName(actor(r))
+	notAfter := approverpages.NewNotAfter(r, approverpages.SignatureLasts)
 	list, err := reviews.PaymentList(person, notAfter)
 	if err != nil {
 		return nil, err
 	}
 	form := ui.SignView{
 		Form: r.Form, Act: signAct, Path: reviewListActPath(r, ids),
-		Words:  statementWords(list.Statement(reviews.Reviews[0].Statement(person, notAfter))),
+		Words:  approverpages.StatementWords(list.Statement(reviews.Reviews[0].Statement(person, notAfter))),
 		Button: "Sign and approve all " + view.Count,
 	}
 	var digests []string
@@ -127,7 +130,7 @@ func (d *dashboard) loadReviewList(r *pages.Request) (templ.Component, error) {
 		title := "Payment " + strconv.Itoa(n+1) + " of " + strconv.Itoa(len(ids)) + ": " +
 			ui.GroupDigits(w.Amount.Decimal(w.Mint.Decimals)) + " " + ui.EscapeForeign(w.Mint.Symbol)
 		form.Payments = append(form.Payments, ui.PaymentToSign{
-			Title: title, Words: statementWords(review.Statement(person, notAfter)),
+			Title: title, Words: approverpages.StatementWords(review.Statement(person, notAfter)),
 			Note: "Fingerprint " + review.Digest[:fingerprintDigits] + ". " +
 				strconv.Itoa(w.Approvals.Received) + " of " + strconv.Itoa(w.Approvals.Required) +
 				" approvals are there.",
@@ -135,7 +138,7 @@ func (d *dashboard) loadReviewList(r *pages.Request) (templ.Component, error) {
 		digests = append(digests, review.Digest)
 	}
 	form.Hidden = []ui.Hidden{{Name: "digests", Value: strings.Join(digests, ",")}}
-	if view.Sign, err = d.newSignerView(r, reviews.People, form); err != nil {
+	if view.Sign, err = d.approvers().NewSignerView(r, reviews.People, form); err != nil {
 		return nil, err
 	}
 	return reviewOfList(view), nil
@@ -149,7 +152,7 @@ func reviewListActPath(r *pages.Request, ids []string) string {
 
 // signReviewList approves the withdrawals of the page with one signature. What became of each is shown once.
 func (d *dashboard) signReviewList(r *pages.Request) (string, error) {
-	signature, err := readSignature(r)
+	signature, err := approverpages.ReadSignature(r)
 	if err != nil {
 		return "", err
 	}

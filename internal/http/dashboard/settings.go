@@ -125,7 +125,7 @@ type settingsView struct {
 	Form               ui.Form
 	SeenText           string
 	Severities         []optionInput // the two thresholds of risk
-	Allowlist          areaInput
+	Allowlist          ui.AreaInput
 	Loosening          string // what happens to a change that loosens a control
 	WhoMay             string
 	IsFormTooNarrow    bool
@@ -181,7 +181,7 @@ func (d *dashboard) loadSettings(r *pages.Request) (templ.Component, error) {
 			view.Operators = append(view.Operators, row)
 		}
 	}
-	view.Form = filled(r.Form, changeSettingsAct, typed)
+	view.Form = ui.Filled(r.Form, changeSettingsAct, typed)
 	view.IsFormTooNarrow = len(typed["approvalAllowlist"]) > allowlistBytesMax
 	for _, name := range []string{"screeningSeverityThreshold", "withdrawSeverityThreshold"} {
 		input := optionInput{Act: changeSettingsAct, Name: name, Label: settingText(name), Options: []option{
@@ -192,7 +192,7 @@ func (d *dashboard) loadSettings(r *pages.Request) (templ.Component, error) {
 		}
 		view.Severities = append(view.Severities, input)
 	}
-	view.Allowlist = areaInput{
+	view.Allowlist = ui.AreaInput{
 		Act: changeSettingsAct, Name: "approvalAllowlist", Label: settingText("approvalAllowlist"),
 		Hint: "One e-mail a line. A customer's id after the e-mail means this customer alone; the word off before it " +
 			"means that the line has no effect.",

@@ -284,7 +284,7 @@ func settingsOverview(view settingsView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = areaField(view.Form, view.Allowlist).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.AreaField(view.Form, view.Allowlist).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -242,7 +242,7 @@ func roleInputs(f ui.Form, act string, boxes []roleBox) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, box := range boxes {
-			templ_7745c5c3_Err = checkField(f, act, box.Name, box.Label, box.IsTicked).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.CheckField(f, act, box.Name, box.Label, box.IsTicked).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -241,7 +241,7 @@ func (d *dashboard) loadUnmatchedPayment(r *pages.Request) (templ.Component, err
 			{Name: "Transaction", Value: copiedText(string(u.Tx))},
 			{Name: "Seen", Value: ui.When(r.Moment(u.SeenAt))},
 		},
-		Form: filled(r.Form, assignAct, map[string]string{checkoutFieldName: r.Query[checkoutFieldName]}),
+		Form: ui.Filled(r.Form, assignAct, map[string]string{checkoutFieldName: r.Query[checkoutFieldName]}),
 		Key:  r.FormKey(refundUnmatchedAct), HasPages: d.conf.Checkouts.ClaimURL != nil,
 		Calls: []string{
 			d.callText("POST", "/unmatched-payments/"+u.DepositID+"/assign", `{"checkoutId":"co_…"}`),

@@ -235,7 +235,7 @@ func newEndpointForm(r *pages.Request, act string, e delivery.Endpoint) endpoint
 	}
 	form := endpointForm{
 		Act: act,
-		Form: filled(r.Form, act, map[string]string{
+		Form: ui.Filled(r.Form, act, map[string]string{
 			"url": e.URL, "description": e.Description, "customerId": e.Filters.CustomerID,
 			"chain": string(e.Filters.Chain), "events": chosen,
 		}),

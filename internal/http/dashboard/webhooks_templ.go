@@ -433,7 +433,7 @@ func endpointInputs(in endpointForm) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, box := range in.Types {
-			templ_7745c5c3_Err = checkField(in.Form, in.Act, box.Name, box.Name, box.IsTicked).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.CheckField(in.Form, in.Act, box.Name, box.Name, box.IsTicked).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -832,7 +832,7 @@ func webhookActs(view webhookView) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = checkField(view.Form, recoverAct, "all", "Also those that were delivered", false).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.CheckField(view.Form, recoverAct, "all", "Also those that were delivered", false).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

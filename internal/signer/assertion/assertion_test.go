@@ -303,8 +303,9 @@ func TestAnswersOfRealBrowsersAreValid(t *testing.T) {
 		}
 		verify := func(change func(*assertion.Assertion)) error {
 			given := assertion.Assertion{
-				CredentialID: bytes.Clone(answer.CredentialID), AuthenticatorData: bytes.Clone(answer.AuthenticatorData),
-				ClientDataJSON: []byte(answer.ClientDataJSON), Signature: bytes.Clone(answer.Signature),
+				CredentialID:      bytes.Clone(answer.CredentialID),
+				AuthenticatorData: bytes.Clone(answer.AuthenticatorData),
+				ClientDataJSON:    []byte(answer.ClientDataJSON), Signature: bytes.Clone(answer.Signature),
 			}
 			change(&given)
 			return given.Verify(key, assertion.Challenge(words))

@@ -216,6 +216,18 @@ func TestAnAddressIsEndorsedWithSignaturesOfOperatorsAlone(t *testing.T) {
 			t.Errorf("an address with signatures of %s: got %v, want it refused", name, err)
 		}
 	}
+	lying := signer.Endorsement{
+		OrgID: approversOrg, ID: "wla_1", Chain: signertest.Chain, Address: signertest.Stranger, Label: "my exchange",
+		LabelHash: signer.HashLabel("our exchange"), NotBefore: signer.FormatMicros(env.now),
+	}
+	lying.MAC = env.grants.EndorsementMAC(lying)
+	for _, p := range both {
+		lying.SignedBy = append(lying.SignedBy, p.Sign(t, env.installation, env.now.Add(time.Hour),
+			func(c signer.StatementContext) signer.Statement { return signer.EndorseStatement(lying, c) }))
+	}
+	if _, err := env.EndorseAddress(t.Context(), lying); !isRefused(err, signer.RefusedSignature) {
+		t.Errorf("signed with another label than the one of the hash: got %v, want it refused", err)
+	}
 	endorsed, err := env.endorse(t, "wla_1", nil, both...)
 	if err != nil || len(endorsed.Consents) != 2 || strings.Contains(string(endorsed.Entry.Body), "our exchange") {
 		t.Fatalf("with both: got %+v, %v, want it endorsed with who signed, and no name in the journal", endorsed, err)

@@ -232,6 +232,7 @@ var packages = []pkg{
 	{"internal/http/pages", kit, 0},
 	{"internal/http/pages/ui", kit, 0},
 	{"internal/http/signinpages", kit, 0},
+	{"internal/http/approverpages", kit, 0},
 	{"internal/http/dashboard", surfaces, 0},
 	{"internal/http/console", surfaces, 0},
 	{"internal/http/api", surfaces, 0},

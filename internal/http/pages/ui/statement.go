@@ -96,7 +96,8 @@ var wordLabels = map[string]string{
 	"publicKey": "Hash of the key", "credential": "Credential", "rpId": "Host name of the passkey",
 	"origin": "Address of the pages",
 	"quorum": "People for a payment", "ownPayments": "Own withdrawals", "returns": "Returns", "asset": "Asset",
-	"version": "Version of the rule",
+	"version": "Version of the rule", "deposit": "Deposit", "reason": "Reason", "reference": "Reference of the case",
+	"label": "Owner of the address", "labelHash": "Hash of the owner", "notBefore": "Usable from",
 }
 
 // wordLabel returns the label of a word, and its name for one without a label.
@@ -114,7 +115,7 @@ func wordClass(name string) string {
 		return "first"
 	case "units", "contract", "networkId", "mint", "fromMint", "toMint", "purpose", "id", "round", "organization",
 		"approver", "notAfter", "installation", "publicKey", "credential", "rpId", "origin", "contentHash", "person",
-		"version", "whitelistEntry", paymentHashName:
+		"version", "whitelistEntry", "deposit", "labelHash", paymentHashName:
 		return "last"
 	}
 	return ""
@@ -124,7 +125,7 @@ func wordClass(name string) string {
 // groups. The groups joined are the text.
 func splitWord(w StatementWord) []AddressGroup {
 	switch w.Name {
-	case "to", "contract", "fingerprint", "contentHash", "installation", "publicKey", paymentHashName:
+	case "to", "contract", "fingerprint", "contentHash", "installation", "publicKey", "labelHash", paymentHashName:
 		return SplitAddress(w.Text)
 	}
 	return nil

@@ -113,6 +113,8 @@ const (
 	requestID  = "chg_00000000000000000000000000"
 	noteID     = "crn_00000000000000000000000000"
 	passkeyID  = "apk_00000000000000000000000000"
+
+	operatorPasskeyID = "apk_00000000000000000000000001"
 )
 
 // noMailer sends no mails.
@@ -244,7 +246,7 @@ func (s *Set) buildConsole(ctx context.Context, prices price.Source, log *slog.L
 		DB: s.conf.DB, SignIn: people, Chains: s.service.Chains, Withdrawals: s.service.Withdrawals,
 		Deposits: s.service.Deposits, Swaps: s.service.Swaps, DepositSwaps: s.service.DepositSwaps,
 		Billing:   s.service.Billing,
-		Rescreens: s.service.NewRescreener(), Whitelist: s.service.Whitelist,
+		Rescreens: s.service.NewRescreener(), Whitelist: s.service.Whitelist, Approvers: s.service.Approvers,
 		Worker: s.service.DispatchWorker, Prices: prices,
 		PriceAge:        func(int) time.Duration { return time.Hour },
 		AllowedPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -461,7 +463,10 @@ var addedRows = []string{
 	`INSERT INTO approver_keys (key_id, org_id, person, email, key_right, credential_id, public_key, rp_id, origin,
 		possession, possession_until, created_at)
 	VALUES ('` + passkeyID + `', $ORG, 'USER usr_pages', 'pages@example.test', 'APPROVE', 'pages', 'pages', 'localhost',
-		'http://localhost', '{}', '2026-07-05Z', '2026-07-04Z') ON CONFLICT DO NOTHING`,
+		'http://localhost', '{}', '2026-07-05Z', '2026-07-04Z'),
+		('` + operatorPasskeyID + `', '` + signer.Operators + `', 'OPERATOR opr_pages', 'operator@example.test',
+		'APPROVE', 'operator', 'operator', 'localhost', 'http://localhost', '{}', '2026-07-05Z', '2026-07-04Z')
+	ON CONFLICT DO NOTHING`,
 	`INSERT INTO address_funds (wallet_id, mint_id, org_id, gas) VALUES ('` + treasuryID + `', 2, $ORG, 1000)
 	ON CONFLICT DO NOTHING`,
 	`INSERT INTO whitelisted_addresses (whitelisted_address_id, org_id, chain, address, label, created_at, created_by,
@@ -506,7 +511,7 @@ func (s *Set) values(path string) map[string]string {
 		"walletId": treasuryID, "freezeId": population.ID("frz", n/300*300), "orderId": population.ID("wd", n),
 		"swapId": s.swap().ID(), "provider": swapProvider,
 		"batchId": s.batchID, "row": "1", "invoiceId": s.invoiceID(), "creditNoteId": noteID,
-		"approverKeyId":   passkeyID,
+		"approverKeyId":   passkeyID, "whitelistedAddressId": population.ID("wla", n/10*10),
 		"changeRequestId": requestID, "setting": "screeningUsdThreshold",
 	}
 	switch path {
@@ -585,6 +590,9 @@ func (f *Surface) ListVisits() ([]Visit, error) {
 			continue
 		}
 		values := f.set.values(p.Path)
+		if f.Prefix == console.Prefix {
+			values["approverKeyId"] = operatorPasskeyID
+		}
 		var missing []string
 		path := placeholder.ReplaceAllStringFunc(p.Path, func(name string) string {
 			value := values[strings.Trim(name, "{}")]

@@ -1,9 +1,8 @@
-package dashboard
+package approverpages
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,14 +13,13 @@ import (
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
-	"github.com/cofferpay/coffer/internal/identity"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 )
 
-// The names of the acts about the rule. The page has signAct, too.
+// The names of the acts about the rule. The page has SignAct, too.
 const (
 	proposeRuleAct  = "propose"
 	withdrawRuleAct = "withdraw"
@@ -38,37 +36,42 @@ const (
 	assetLineWords = 3
 )
 
-// approvalRulePage proposes the next rule, and has people sign it. Rule PAGE-111.
-func (d *dashboard) approvalRulePage() pages.Page {
+// rulePage proposes the next rule, and has people sign it. Rule PAGE-111.
+func (p *Pages) rulePage() pages.Page {
 	proposal := pages.Field{Name: proposalName, BytesMax: wordBytesMax, Missing: "Open the page again."}
+	fields := []pages.Field{{Name: quorumName, BytesMax: wordBytesMax, Missing: "Enter how many people sign."}}
+	if p.conf.Assets != nil {
+		fields = append(fields,
+			pages.Field{Name: ownPaymentsName, BytesMax: wordBytesMax, Optional: true, Checkbox: true},
+			pages.Field{Name: returnsName, BytesMax: wordBytesMax, Optional: true, Checkbox: true},
+			pages.Field{Name: assetsName, BytesMax: assetsBytesMax, Optional: true},
+		)
+	}
 	return pages.Page{
-		Path: "/approvers/rule", Title: "The rule on approvals", Action: identity.ReadOrganization,
-		Live: []string{"APPROVAL_RULE"}, Load: d.loadApprovalRule,
+		Path: RulePath, Title: "The rule on approvals", Action: p.conf.Reads,
+		Live: []string{"APPROVAL_RULE"}, Load: p.loadApprovalRule,
 		Acts: []pages.Act{
 			{
-				Name: proposeRuleAct, Action: identity.DecideWithdrawal, StepUp: pages.SudoStepUp,
-				Fields: []pages.Field{
-					{Name: quorumName, BytesMax: wordBytesMax, Missing: "Enter how many people sign a payment."},
-					{Name: ownPaymentsName, BytesMax: wordBytesMax, Optional: true, Checkbox: true},
-					{Name: returnsName, BytesMax: wordBytesMax, Optional: true, Checkbox: true},
-					{Name: assetsName, BytesMax: assetsBytesMax, Optional: true},
-				},
-				Run: d.proposeRule,
+				Name: proposeRuleAct, Action: p.conf.Signs, StepUp: pages.SudoStepUp,
+				Fields: fields,
+				Run:    p.proposeRule,
 			},
 			{
-				Name: signAct, Action: identity.DecideWithdrawal, Fields: signatureFields(proposal), Run: d.signRule,
+				Name: SignAct, Action: p.conf.Signs, Fields: SignatureFields(proposal), Run: p.signRule,
 			},
 			{
-				Name: withdrawRuleAct, Action: identity.DecideWithdrawal, StepUp: pages.SudoStepUp,
-				Fields: []pages.Field{proposal}, Run: d.withdrawRule,
+				Name: withdrawRuleAct, Action: p.conf.Signs, StepUp: pages.SudoStepUp,
+				Fields: []pages.Field{proposal}, Run: p.withdrawRule,
 			},
 		},
 	}
 }
 
-// approvalRuleView is what the page of the rule shows.
-type approvalRuleView struct {
+// ruleView is what the page of the rule shows.
+type ruleView struct {
 	ListPath, Path string
+	Words          Words
+	HasAssets      bool // a rule names assets, own payments and returns
 	IsOff          bool
 	Rule           []string
 	Form           ui.Form
@@ -76,7 +79,7 @@ type approvalRuleView struct {
 	CanPropose     bool
 	Present        map[string]string // the present rule, in the fields of the form
 	Tokens         []string
-	Elsewhere      *elsewhereView // where people propose and sign it; nil: here
+	Elsewhere      *ElsewhereView // where people propose and sign it; nil: here
 }
 
 // pendingRuleView is a rule that does not hold yet.
@@ -89,75 +92,87 @@ type pendingRuleView struct {
 	CanWithdraw      bool
 }
 
-func (d *dashboard) loadApprovalRule(r *pages.Request) (templ.Component, error) {
-	state, err := d.loadApproverState(r)
+func (p *Pages) loadApprovalRule(r *pages.Request) (templ.Component, error) {
+	state, err := p.loadState(r)
 	if err != nil {
 		return nil, err
 	}
-	mints, err := d.loadMints(r)
+	mints, err := p.loadMints(r)
 	if err != nil {
 		return nil, err
 	}
-	view := approvalRuleView{
-		ListPath: r.Path("approvers"), Path: r.Path("approvers", "rule"), IsOff: d.conf.Approvers == nil, Form: r.Form,
-		Rule: ruleTexts(state.rule, mints), Present: writeRule(state.rule, mints),
+	view := ruleView{
+		ListPath: r.Path("approvers"), Path: r.Path("approvers", "rule"), IsOff: p.conf.Approvers == nil, Form: r.Form,
+		Rule: p.ruleTexts(state.rule, mints), Present: writeRule(state.rule, mints), Words: p.conf.Words,
+		HasAssets: p.conf.Assets != nil,
 	}
-	isDecider := r.IsAllowed(identity.DecideWithdrawal)
+	isDecider := r.IsAllowed(p.conf.Signs)
 	if isDecider {
-		view.Elsewhere = d.newElsewhere(r)
+		view.Elsewhere = p.newElsewhere(r)
 	}
 	if state.pending != nil {
-		view.Pending = d.newPendingRule(r, *state.pending, state.keys, mints)
+		view.Pending = p.newPendingRule(r, *state.pending, state.keys, mints)
 	}
 	view.CanPropose = isDecider && !view.IsOff && view.Elsewhere == nil &&
 		(state.pending == nil || !state.pending.IsOpen())
-	for _, m := range mints.List(mint.Filter{}) {
-		view.Tokens = append(view.Tokens,
-			strconv.Itoa(m.ID)+": "+ui.EscapeForeign(m.Symbol)+" on "+networkName(m.Chain))
+	if p.conf.Assets != nil {
+		for _, m := range mints.List(mint.Filter{}) {
+			view.Tokens = append(view.Tokens,
+				strconv.Itoa(m.ID)+": "+ui.EscapeForeign(m.Symbol)+" on "+p.conf.Assets.NetworkName(m.Chain))
+		}
 	}
 	return ruleOnApprovals(view), nil
 }
 
-func (d *dashboard) newPendingRule(
-	r *pages.Request, p approver.Proposal, keys []approver.Key, mints mint.Catalogue,
+func (p *Pages) newPendingRule(
+	r *pages.Request, proposal approver.Proposal, keys []approver.Key, mints mint.Catalogue,
 ) *pendingRuleView {
 	view := &pendingRuleView{
-		ID: p.ID, Title: "Version " + strconv.Itoa(p.Rule.Version) + " is proposed", Rule: ruleTexts(&p.Rule, mints),
+		ID: proposal.ID, Title: "Version " + strconv.Itoa(proposal.Rule.Version) + " is proposed",
+		Rule: p.ruleTexts(&proposal.Rule, mints),
 	}
 	switch {
-	case p.UsableFrom != nil:
-		view.Title = "Version " + strconv.Itoa(p.Rule.Version) + " is signed and cools off"
+	case proposal.UsableFrom != nil:
+		view.Title = "Version " + strconv.Itoa(proposal.Rule.Version) + " is signed and cools off"
 		view.State = "Until then the rule before it holds."
-		view.UsableFrom = new(r.Moment(*p.UsableFrom))
+		view.UsableFrom = new(r.Moment(*proposal.UsableFrom))
 		return view
-	case p.AskedAt != nil:
+	case proposal.AskedAt != nil:
 		view.State = "Enough people signed it, and the signer has not answered yet."
 		return view
 	}
 	view.State = "It changes nothing until enough people have signed it. Signed with " +
-		ui.FormatCount(len(p.SignedBy), "passkey") + " so far."
-	if !r.IsAllowed(identity.DecideWithdrawal) || d.conf.ApprovalsURL != "" {
+		ui.FormatCount(len(proposal.SignedBy), "passkey") + " so far."
+	if !r.IsAllowed(p.conf.Signs) || p.newElsewhere(r) != nil {
 		return view
 	}
 	view.CanWithdraw = true
-	usable := d.ownKeys(r, keys, signer.RightEnrol)
+	usable := p.ownKeys(r, keys, signer.RightEnrol)
 	switch {
 	case slices.ContainsFunc(keys, func(k approver.Key) bool {
-		return k.Person == personName(r) && slices.Contains(p.SignedBy, k.ID)
+		return k.Person == p.personName(r) && slices.Contains(proposal.SignedBy, k.ID)
 	}):
 		view.WhyNot = "You signed it. Another person has to sign it, too."
 	case len(usable) == 0:
-		view.WhyNot = "To sign a rule, you need a passkey for “" + rightTexts[signer.RightEnrol] +
+		view.WhyNot = "To sign a rule, you need a passkey for “" + p.conf.Words.RightText(signer.RightEnrol) +
 			"” that counts already."
 	default:
 		view.Sign = &ui.SignView{
-			Form: r.Form, Act: signAct, Path: r.Path("approvers", "rule", signAct), RPID: d.conf.relyingParty(),
-			Words: statementWords(signer.RuleStatement(p.Rule,
-				d.conf.Approvers.Context(personName(r), newNotAfter(r, signatureLasts)))),
-			Hidden: []ui.Hidden{{Name: proposalName, Value: p.ID}}, Keys: usable, Button: "Sign this rule",
+			Form: r.Form, Act: SignAct, Path: r.Path("approvers", "rule", SignAct), RPID: p.conf.RelyingParty,
+			Words: StatementWords(signer.RuleStatement(proposal.Rule,
+				p.conf.Approvers.Context(p.personName(r), NewNotAfter(r, SignatureLasts)))),
+			Hidden: []ui.Hidden{{Name: proposalName, Value: proposal.ID}}, Keys: usable, Button: "Sign this rule",
 		}
 	}
 	return view
+}
+
+// loadMints returns the tokens that a rule may name.
+func (p *Pages) loadMints(r *pages.Request) (mint.Catalogue, error) {
+	if p.conf.Assets == nil {
+		return mint.Catalogue{}, nil
+	}
+	return p.conf.Assets.LoadMints(r)
 }
 
 // writeRule writes a rule into the fields of the form.
@@ -184,14 +199,14 @@ func writeRule(rule *signer.ApprovalRule, mints mint.Catalogue) map[string]strin
 }
 
 // readRule reads the rule of a form. Fault: INVALID_REQUEST.
-func (d *dashboard) readRule(r *pages.Request) (rule signer.ApprovalRule, err error) {
+func (p *Pages) readRule(r *pages.Request) (rule signer.ApprovalRule, err error) {
 	rule = signer.ApprovalRule{
-		OrgID: r.Session.OrgID, OwnPayments: r.Values[ownPaymentsName] != "", Returns: r.Values[returnsName] != "",
+		OrgID: p.conf.OrgID(r), OwnPayments: r.Values[ownPaymentsName] != "", Returns: r.Values[returnsName] != "",
 	}
 	if rule.Quorum, err = strconv.Atoi(r.Values[quorumName]); err != nil {
 		return rule, newBadRule(quorumName, "Enter a number of people.")
 	}
-	mints, err := d.loadMints(r)
+	mints, err := p.loadMints(r)
 	if err != nil {
 		return rule, err
 	}
@@ -239,24 +254,24 @@ func newBadRule(field, reason string) error {
 }
 
 // changeRule runs an act of package approver and shows the page of the rule.
-func (d *dashboard) changeRule(r *pages.Request, act func(context.Context, pg.Tx) error) (string, error) {
-	if d.conf.Approvers == nil {
+func (p *Pages) changeRule(r *pages.Request, act func(context.Context, pg.Tx) error) (string, error) {
+	if p.conf.Approvers == nil {
 		return "", fault.New(fault.Conflict, fault.InvalidState, fault.NothingWritten,
 			"This installation has no passkeys of approvers.")
 	}
-	if err := d.conf.DB.InSystem(r.Context(), act); err != nil {
+	if err := p.conf.DB.InSystem(r.Context(), act); err != nil {
 		return "", err
 	}
 	return r.Path("approvers", "rule"), nil
 }
 
-func (d *dashboard) proposeRule(r *pages.Request) (string, error) {
-	rule, err := d.readRule(r)
+func (p *Pages) proposeRule(r *pages.Request) (string, error) {
+	rule, err := p.readRule(r)
 	if err != nil {
 		return "", err
 	}
-	return d.changeRule(r, func(ctx context.Context, tx pg.Tx) error {
-		_, err := d.conf.Approvers.ProposeRule(ctx, tx, actor(r), rule)
+	return p.changeRule(r, func(ctx context.Context, tx pg.Tx) error {
+		_, err := p.conf.Approvers.ProposeRule(ctx, tx, p.actor(r), rule)
 		if f := fault.Find(err); f != nil && strings.HasPrefix(f.Param, assetsName) {
 			return f.WithParam(assetsName) // the form has one field for all assets
 		}
@@ -264,45 +279,40 @@ func (d *dashboard) proposeRule(r *pages.Request) (string, error) {
 	})
 }
 
-func (d *dashboard) signRule(r *pages.Request) (string, error) {
-	signature, err := readSignature(r)
+func (p *Pages) signRule(r *pages.Request) (string, error) {
+	signature, err := ReadSignature(r)
 	if err != nil {
 		return "", err
 	}
-	path, err := d.changeRule(r, func(ctx context.Context, tx pg.Tx) error {
-		return d.conf.Approvers.SignRule(ctx, tx, actor(r), r.Session.OrgID, r.Values[proposalName], signature)
+	path, err := p.changeRule(r, func(ctx context.Context, tx pg.Tx) error {
+		return p.conf.Approvers.SignRule(ctx, tx, p.actor(r), p.conf.OrgID(r), r.Values[proposalName], signature)
 	})
 	if err != nil {
 		return "", err
 	}
 	// What fails here is repeated by the loop of package approver.
-	if err := d.conf.Approvers.FinishRule(r.Context(), r.Values[proposalName]); err != nil {
-		d.logger().Warn("the signer has not answered about a rule; it is asked again",
+	if err := p.conf.Approvers.FinishRule(r.Context(), r.Values[proposalName]); err != nil {
+		p.log().Warn("the signer has not answered about a rule; it is asked again",
 			"proposal", r.Values[proposalName], "error", err)
 	}
 	return path, nil
 }
 
-func (d *dashboard) withdrawRule(r *pages.Request) (string, error) {
-	return d.changeRule(r, func(ctx context.Context, tx pg.Tx) error {
-		return d.conf.Approvers.WithdrawProposal(ctx, tx, actor(r), r.Session.OrgID, r.Values[proposalName])
+func (p *Pages) withdrawRule(r *pages.Request) (string, error) {
+	return p.changeRule(r, func(ctx context.Context, tx pg.Tx) error {
+		return p.conf.Approvers.WithdrawProposal(ctx, tx, p.actor(r), p.conf.OrgID(r), r.Values[proposalName])
 	})
 }
 
-func (d *dashboard) logger() *slog.Logger {
-	if d.conf.Log == nil {
-		return slog.Default()
-	}
-	return d.conf.Log
-}
-
 // ruleTexts say what a rule asks for.
-func ruleTexts(rule *signer.ApprovalRule, mints mint.Catalogue) []string {
+func (p *Pages) ruleTexts(rule *signer.ApprovalRule, mints mint.Catalogue) []string {
 	if rule == nil || rule.Quorum == 0 {
-		return []string{"No payment needs a signature."}
+		return []string{p.conf.Words.NoRule}
 	}
-	texts := []string{fmt.Sprintf("Version %d. A payment needs the signatures of %s.", rule.Version,
-		countSigners(rule.Quorum))}
+	texts := []string{fmt.Sprintf("Version %d. ", rule.Version) + p.conf.Words.RuleText(rule.Quorum)}
+	if p.conf.Assets == nil {
+		return texts
+	}
 	for _, a := range rule.Assets {
 		name := string(a.Contract)
 		threshold, dayMax := a.Threshold.String()+" atomic units", a.DayMax.String()+" atomic units"
@@ -311,7 +321,7 @@ func ruleTexts(rule *signer.ApprovalRule, mints mint.Catalogue) []string {
 			threshold, dayMax = a.Threshold.Decimal(m.Decimals), a.DayMax.Decimal(m.Decimals)
 		}
 		texts = append(texts, fmt.Sprintf("Of %s on %s, payments below %s need none, up to %s in a day.",
-			name, networkName(a.Chain), threshold, dayMax))
+			name, p.conf.Assets.NetworkName(a.Chain), threshold, dayMax))
 	}
 	if rule.OwnPayments {
 		texts = append(texts, "Own withdrawals need them at any amount.")
@@ -320,11 +330,4 @@ func ruleTexts(rule *signer.ApprovalRule, mints mint.Catalogue) []string {
 		texts = append(texts, "Returns of flagged deposits need them at any amount.")
 	}
 	return texts
-}
-
-func countSigners(n int) string {
-	if n == 1 {
-		return "one person"
-	}
-	return strconv.Itoa(n) + " people"
 }
