@@ -44,12 +44,22 @@ type KeySignature struct {
 	KeyID     string              `json:"keyId"` // of the enrolment
 	NotAfter  string              `json:"notAfter"`
 	Assertion assertion.Assertion `json:"assertion"`
+	// List is that of the payments that were signed together; nil: the statement was signed alone.
+	List *PaymentList `json:"list,omitempty"`
 }
 
 // Hash returns the hex SHA-256 of a signature, by which the journal remembers it.
 func (s KeySignature) Hash() string {
-	sum := sha256.Sum256(encodeWords(s.KeyID, s.NotAfter, string(s.Assertion.CredentialID),
-		string(s.Assertion.AuthenticatorData), string(s.Assertion.ClientDataJSON), string(s.Assertion.Signature)))
+	words := []string{
+		s.KeyID, s.NotAfter, string(s.Assertion.CredentialID), string(s.Assertion.AuthenticatorData),
+		string(s.Assertion.ClientDataJSON), string(s.Assertion.Signature),
+	}
+	if s.List != nil {
+		// A signature of one payment keeps the hash that it had before several could be signed together.
+		words = append(append(words, "SEVERAL", strconv.Itoa(len(s.List.Totals))), s.List.Totals...)
+		words = append(words, s.List.Challenges...)
+	}
+	sum := sha256.Sum256(encodeWords(words...))
 	return hex.EncodeToString(sum[:])
 }
 

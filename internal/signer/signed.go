@@ -39,7 +39,7 @@ func (s SignedStatement) VerifySignature() error {
 	case s.Words.Find("madeBy") == EscapeText(s.Passkey.Person):
 		return fmt.Errorf("it is by %.80q, who made what is approved", s.Passkey.Person)
 	}
-	return s.Signature.Assertion.Verify(s.Passkey.Passkey(), s.Words.Challenge())
+	return s.Signature.Verify(s.Passkey.Passkey(), s.Words)
 }
 
 // VerifyPasskey checks that the signer of the key recorded the passkey, and that the words are for this signer. Error:

@@ -26,6 +26,7 @@ type Word struct {
 // valid for another.
 const (
 	ApprovePayment = "APPROVE"
+	ApproveList    = "APPROVE_SEVERAL"
 	ApproveSwap    = "SWAP"
 	ApproveBatch   = "BATCH"
 	EnrolKey       = "ENROL"

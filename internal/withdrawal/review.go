@@ -37,6 +37,7 @@ type Review struct {
 	// People is how many people have to sign it by the organization's rule; 0: an approval needs no signature.
 	People    int
 	statement func(person, notAfter string) signer.Statement
+	payment   *signer.PaymentWords // of the statement; nil without a rule, or for a row of a batch
 }
 
 // NeedsSignature reports whether an approval is refused without the signature of a passkey.
@@ -62,6 +63,13 @@ func (s *Service) loadStatement(
 	words, err := s.newStatement(ctx, tx, org, row, f.mint)
 	if err != nil {
 		return err
+	}
+	if row.batch == nil {
+		payment, err := s.newPaymentWords(org, row, f.mint)
+		if err != nil {
+			return err
+		}
+		r.payment = &payment
 	}
 	r.People = f.peopleByRule()
 	r.statement = func(person, notAfter string) signer.Statement {

@@ -219,15 +219,19 @@ func (s *Service) newStatement(
 func (s *Service) newPaymentStatement(
 	org string, r storedWithdrawal, m mint.Mint,
 ) (func(signer.StatementContext) signer.Statement, error) {
-	network, token, err := s.Approvers.AssetWords(r.chain, m.Contract)
+	words, err := s.newPaymentWords(org, r, m)
 	if err != nil {
 		return nil, err
 	}
-	words := signer.PaymentWords{
+	return func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) }, nil
+}
+
+func (s *Service) newPaymentWords(org string, r storedWithdrawal, m mint.Mint) (signer.PaymentWords, error) {
+	network, token, err := s.Approvers.AssetWords(r.chain, m.Contract)
+	return signer.PaymentWords{
 		Terms: r.signedTerms(org, m), Purpose: signer.Payment, CustomerID: r.owner.CustomerID(),
 		Round: r.approvalRound, Network: network, Token: token,
-	}
-	return func(c signer.StatementContext) signer.Statement { return signer.PaymentStatement(words, c) }, nil
+	}, err
 }
 
 // checkSignature verifies the signature of an approval of a locked withdrawal. The fault says why it is not valid.

@@ -30,6 +30,7 @@ type mirror struct {
 	keys         map[string]*signertest.Passkey
 	network      string
 	isCareless   bool
+	onCheck      func()   // called before a signature is checked, if it is set
 	asked        []string // the texts of the mails to approvers
 }
 
@@ -66,6 +67,9 @@ func (m *mirror) CheckSignature(
 	_ context.Context, _ pg.Tx, org, person string, right signer.Right, signature signer.KeySignature,
 	statement func(signer.StatementContext) signer.Statement,
 ) error {
+	if m.onCheck != nil {
+		m.onCheck()
+	}
 	if m.isCareless {
 		return nil
 	}
@@ -74,7 +78,7 @@ func (m *mirror) CheckSignature(
 		return fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld, "The passkey is not this person's.")
 	}
 	words := statement(m.Context(person, signature.NotAfter))
-	if err := signature.Assertion.Verify(k.Passkey(), words.Challenge()); err != nil {
+	if err := signature.Verify(k.Passkey(), words); err != nil {
 		return fault.New(fault.Conflict, fault.ApprovalRefused, fault.StillHeld, "The signature is of other words.")
 	}
 	return nil

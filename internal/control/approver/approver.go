@@ -531,8 +531,7 @@ func (s *Service) verifyStatement(
 	case notAfter.Sub(now) > s.conf.SignatureMax:
 		return refuseSignature("it ends at %s, which is more than %s from now", signature.NotAfter, s.conf.SignatureMax)
 	}
-	challenge := statement(s.Context(e.Person, signature.NotAfter)).Challenge()
-	if err := signature.Assertion.Verify(e.Passkey(), challenge); err != nil {
+	if err := signature.Verify(e.Passkey(), statement(s.Context(e.Person, signature.NotAfter))); err != nil {
 		return refuseSignature("%v", err)
 	}
 	return nil

@@ -25,7 +25,8 @@ func ListApprovalPages(conf Config) []pages.Page { return (&dashboard{conf}).app
 
 func (d *dashboard) approvalsSurface() pages.Surface {
 	shown := []pages.Page{
-		d.approvalsHomePage(), d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(),
+		d.approvalsHomePage(), d.approvalsPage(), d.reviewPage(), d.reviewListPage(), d.flaggedPage(),
+		d.flaggedReviewPage(),
 		d.ownSwapsToApprovePage(), decisionsOf(d.ownSwapPage()), d.payoutsToApprovePage(), decisionsOf(d.payoutPage()),
 	}
 	shown = append(shown, d.approvers().List()...)
@@ -50,7 +51,7 @@ func (d *dashboard) isForApprovals() bool { return d.conf.DashboardURL != "" }
 // approvalsHomePage shows what waits for approval at the address alone.
 func (d *dashboard) approvalsHomePage() pages.Page {
 	p := d.approvalsPage()
-	p.Path, p.Icon, p.Shortcut, p.MenuPath = "/", "", "", p.Path
+	p.Path, p.Icon, p.Shortcut, p.MenuPath, p.Acts = "/", "", "", p.Path, nil
 	return p
 }
 
@@ -63,10 +64,12 @@ func (d *dashboard) withoutSigning(list []pages.Page) []pages.Page {
 	if d.conf.ApprovalsURL == "" {
 		return list
 	}
-	list = slices.DeleteFunc(list, func(p pages.Page) bool { return p.Path == approverpages.NewPath })
+	list = slices.DeleteFunc(list, func(p pages.Page) bool {
+		return p.Path == approverpages.NewPath || p.Path == reviewListPath
+	})
 	for i, p := range list {
 		list[i].Acts = slices.DeleteFunc(p.Acts, func(a pages.Act) bool {
-			return a.Name == signAct || slices.Contains(signingPages, p.Path)
+			return a.Name == signAct || a.Name == chooseAct || slices.Contains(signingPages, p.Path)
 		})
 	}
 	return list

@@ -12,6 +12,7 @@ import (
 	"github.com/cofferpay/coffer/internal/http/pages"
 	"github.com/cofferpay/coffer/internal/http/pages/ui"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/withdrawal"
 	"github.com/cofferpay/coffer/webhook"
 )
@@ -23,7 +24,7 @@ func (d *dashboard) approvalsPage() pages.Page {
 		Live:  []string{"WITHDRAWAL"},
 		Group: "", Icon: "approve", Shortcut: "a",
 		Query: []kernel.Parameter{pages.CursorParameter},
-		Load:  d.loadApprovals, WriteCSV: d.writeApprovals,
+		Load:  d.loadApprovals, WriteCSV: d.writeApprovals, Acts: []pages.Act{d.newChooseAct()},
 	}
 }
 
@@ -36,6 +37,8 @@ type approvalRow struct {
 	Reasons                       []string
 	Requested                     ui.Moment
 	ApprovalsGiven, ApprovalsNeed string
+	BoxValue                      string // its id where it may be signed boxes with others, or ""
+	IsTicked                      bool
 }
 
 // approvalsView is what the list shows.
@@ -46,6 +49,8 @@ type approvalsView struct {
 	CSVPath                    string
 	CanDecide                  bool
 	DecidingRoles, Explanation string
+	ChoosePath                 string // where the chosen ones are reviewed; "": there are no two
+	Form                       ui.Form
 }
 
 // heldFilter selects the withdrawals that wait for a person.
@@ -61,9 +66,18 @@ func (d *dashboard) loadApprovals(r *pages.Request) (templ.Component, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := approvalsView{CSVPath: r.CSVPath(), CanDecide: r.IsAllowed(identity.DecideWithdrawal)}
+	view := approvalsView{CSVPath: r.CSVPath(), CanDecide: r.IsAllowed(identity.DecideWithdrawal), Form: r.Form}
+	boxes, chosen := 0, r.ListTicked(chosenName)
 	for _, w := range found.Items {
-		view.Rows = append(view.Rows, newApprovalRow(r, w))
+		row := newApprovalRow(r, w)
+		if d.mayBeInReviewList(r, w) {
+			row.BoxValue, row.IsTicked = w.ID, slices.Contains(chosen, w.ID)
+			boxes++
+		}
+		view.Rows = append(view.Rows, row)
+	}
+	if boxes >= signer.PaymentListMin {
+		view.ChoosePath = r.Path("approvals", chooseAct)
 	}
 	view.FirstPath, view.NextPath = r.PagePaths(found.NextCursor)
 	view.Tabs = approvalTabs(r, "", countText(len(found.Items), found.NextCursor != nil))

@@ -127,7 +127,8 @@ func (d *dashboard) surface() pages.Surface {
 		ElsewhereURL: d.conf.ApprovalsURL, FindNotices: d.findNotices,
 		Pages: d.withoutSigning(slices.Concat([]pages.Page{
 			d.homePage(),
-			d.approvalsPage(), d.reviewPage(), d.flaggedPage(), d.flaggedReviewPage(), d.restorePage(),
+			d.approvalsPage(), d.reviewPage(), d.reviewListPage(), d.flaggedPage(),
+			d.flaggedReviewPage(), d.restorePage(),
 			d.ownSwapsToApprovePage(), d.payoutsToApprovePage(), d.historyPage(),
 			d.transactionsPage(), d.searchPage(),
 			d.depositPage(), d.withdrawalPage(), d.transferTimelinePage(),

@@ -33,6 +33,7 @@ type signPage struct {
 	mu         sync.Mutex
 	key        assertion.Passkey
 	statements []signer.Statement
+	payments   []signer.Statement // of a list; nil for statements that are signed alone
 	posted     url.Values
 }
 
@@ -53,12 +54,15 @@ func openSignPage(t *testing.T) *signPage {
 	mux.Get("/sign", func(w http.ResponseWriter, r *http.Request) {
 		p.write(w, func(w http.ResponseWriter) error {
 			for n, s := range p.statements {
-				var words []ui.StatementWord
-				for _, word := range s {
-					words = append(words, ui.StatementWord{Name: word.Name, Text: word.Text})
+				var payments []ui.PaymentToSign
+				for _, payment := range p.payments {
+					payments = append(payments, ui.PaymentToSign{
+						Title: "Payment", Note: "No word", Words: shownWords(payment),
+					})
 				}
 				err := ui.SignForm(ui.SignView{
-					Path: "/signed", Words: words, RPID: "localhost", Button: "Sign", Hidden: []ui.Hidden{
+					Path: "/signed", Words: shownWords(s), Payments: payments, RPID: "localhost", Button: "Sign",
+					Hidden: []ui.Hidden{
 						{Name: "n", Value: strconv.Itoa(n)},
 					}, Keys: []ui.SignerKey{
 						{ID: "apk_other", CredentialID: "AAAA"},
@@ -89,6 +93,13 @@ func openSignPage(t *testing.T) *signPage {
 	p.origin = strings.Replace(p.server.URL, "127.0.0.1", "localhost", 1)
 	p.tab = browser.Open(t)
 	return p
+}
+
+func shownWords(s signer.Statement) (words []ui.StatementWord) {
+	for _, word := range s {
+		words = append(words, ui.StatementWord{Name: word.Name, Text: word.Text})
+	}
+	return words
 }
 
 // write writes a page around a content.
@@ -141,7 +152,16 @@ func (p *signPage) makeKey() {
 func (p *signPage) show(statements ...signer.Statement) {
 	p.t.Helper()
 	p.mu.Lock()
-	p.statements, p.posted = statements, nil
+	p.statements, p.payments, p.posted = statements, nil, nil
+	p.mu.Unlock()
+	p.tab.OpenURL(p.origin+"/sign", p.look)
+}
+
+// showList opens the page of a list of payments.
+func (p *signPage) showList(list signer.Statement, payments ...signer.Statement) {
+	p.t.Helper()
+	p.mu.Lock()
+	p.statements, p.payments, p.posted = []signer.Statement{list}, payments, nil
 	p.mu.Unlock()
 	p.tab.OpenURL(p.origin+"/sign", p.look)
 }
@@ -289,5 +309,89 @@ func TestWordsFromThePageAreThoseOfGo(t *testing.T) {
 		if want := fmt.Sprintf("%x", s.Challenge()); got[i] != want {
 			t.Errorf("the words %q: got the challenge %s, want %s", s, got[i], want)
 		}
+	}
+}
+
+// A passkey signs a list of payments if the screen shows each of them with the words that the list names, whatever
+// characters they have. One other character in one of them, and nothing is signed. Rule PAGE-125.
+func TestAPasskeySignsAListOfThePaymentsOnTheScreen(t *testing.T) {
+	t.Parallel()
+	p := openSignPage(t)
+	p.tab.AddAuthenticator()
+	p.makeKey()
+	c := signer.StatementContext{
+		Installation: strings.Repeat("ab", 32), Approver: "USER usr_1", NotAfter: "2026-11-30T12:00:00.000000Z",
+	}
+	var words []signer.PaymentWords
+	var payments []signer.Statement
+	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{1,60}`))
+	for n := range signer.PaymentListMax {
+		w := signer.PaymentWords{
+			Terms: signer.Terms{
+				OrgID: "org_1", WithdrawalID: fmt.Sprintf("wd_%d", n), Chain: "ETHEREUM", MintID: 3,
+				Contract: "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48",
+				To:       "0x52908400098527886e0f7030069857d2e4169ee7",
+				Amount:   money.Units(uint64(12_500_000_000 + n)), Memo: text.Example(n), FeeMode: "ORGANIZATION",
+			},
+			Purpose: signer.Payment, CustomerID: "eve  " + text.Example(100+n), Network: "31337",
+			Token: &signer.Token{Symbol: "USDC", Decimals: 6},
+		}
+		words, payments = append(words, w), append(payments, signer.PaymentStatement(w, c))
+	}
+	list, err := signer.NewPaymentList(words, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statement := list.Statement(payments[0])
+
+	p.showList(statement, payments...)
+	order := browser.Evaluate[string](p.tab, `[...document.querySelectorAll('[data-word]')]
+		.filter((word) => !word.closest('[data-payment]')).map((word) => word.dataset.word).join(' ')`)
+	if want := "act payments total" + strings.Repeat(" paymentHash", len(payments)) +
+		" organization approver notAfter installation"; order != want {
+		t.Errorf("got the words %q, want %q", order, want)
+	}
+	p.tab.Click("form button")
+	if err := p.verify(statement); err != nil {
+		t.Errorf("the signature of the page: got %v, want that of the list", err)
+	}
+	values := p.lastPosted()
+	signature := signer.KeySignature{
+		KeyID: values.Get(ui.KeyIDName), NotAfter: values.Get(ui.NotAfterName), List: &list,
+		Assertion: assertion.Assertion{
+			CredentialID: p.decode(values, ui.CredentialIDName), Signature: p.decode(values, ui.SignatureName),
+			AuthenticatorData: p.decode(values, ui.AuthenticatorDataName),
+			ClientDataJSON:    p.decode(values, ui.ClientDataJSONName),
+		},
+	}
+	for n, payment := range payments {
+		if err := signature.Verify(p.key, payment); err != nil {
+			t.Errorf("payment %d: got %v, want the signature to be valid for it", n, err)
+		}
+	}
+
+	for name, change := range map[string]string{
+		"one character of an address": `payment.querySelector('[data-word=to] b').textContent = '5390'`,
+		"one character of a customer": `payment.querySelector('[data-word=customer]').append('x')`,
+		"a payment that is gone":      `payment.remove()`,
+		"another order":               `payment.parentElement.querySelector('[data-payment]').before(payment)`,
+		"a hash in the list": `((hash) => { hash.textContent = hash.textContent.replace(/[0-9]/, 'a'); })(
+			document.querySelector('[data-word=paymentHash] span'))`,
+	} {
+		p.showList(statement, payments...)
+		browser.Evaluate[bool](p.tab, `((payment) => { `+change+`; })(
+			document.querySelectorAll('[data-payment]')[7]), true`)
+		t.Log(name)
+		p.wantProblem("A payment on this page has other words than those that you would sign. Nothing was signed.")
+	}
+	p.showList(statement, payments...)
+	browser.Evaluate[bool](p.tab, `(document.querySelectorAll('[data-payment]')[7].hidden = true, true)`)
+	p.wantProblem("does not show every word that you would sign. Nothing was signed.")
+	// The total is a word of the list: another one on the screen is another signature.
+	p.showList(statement, payments...)
+	browser.Evaluate[bool](p.tab, `(document.querySelector('[data-word=total]').textContent = '1 USDC', true)`)
+	p.tab.Click("form button")
+	if err := p.verify(statement); err == nil || !strings.Contains(err.Error(), "other words") {
+		t.Errorf("a changed total: got %v, want a signature of other words", err)
 	}
 }

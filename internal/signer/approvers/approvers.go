@@ -363,5 +363,5 @@ func verifyStatement(
 		return fmt.Errorf("it ends at %s, which is more than %s from now", signature.NotAfter, policy.SignatureMax())
 	}
 	c := signer.StatementContext{Installation: s.installation(), Approver: e.Person, NotAfter: signature.NotAfter}
-	return signature.Assertion.Verify(e.Passkey(), statement(c).Challenge())
+	return signature.Verify(e.Passkey(), statement(c))
 }

@@ -66,7 +66,7 @@ func (m *Mirror) CheckSignature(
 		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "The passkey is not this person's.")
 	}
 	words := statement(m.Context(person, signature.NotAfter))
-	if err := signature.Assertion.Verify(k.Passkey(), words.Challenge()); err != nil {
+	if err := signature.Verify(k.Passkey(), words); err != nil {
 		return fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingWritten, "The signature is of other words.")
 	}
 	return nil

@@ -81,6 +81,27 @@ func (p *Passkey) SignStatement(
 	return signer.KeySignature{KeyID: p.ID, NotAfter: end, Assertion: answer}, err
 }
 
+// SignList signs several payments at once. change may change the list before that; it may be nil.
+func (p *Passkey) SignList(
+	t testing.TB, installation string, notAfter time.Time, payments []signer.PaymentWords,
+	change func(*signer.PaymentList),
+) signer.KeySignature {
+	t.Helper()
+	end := signer.FormatMicros(notAfter)
+	c := signer.StatementContext{Installation: installation, Approver: p.Person, NotAfter: end}
+	list, err := signer.NewPaymentList(payments, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(&list)
+	}
+	statement := list.Statement(signer.PaymentStatement(payments[0], c))
+	return signer.KeySignature{
+		KeyID: p.ID, NotAfter: end, Assertion: p.Assert(t, statement.Challenge()), List: &list,
+	}
+}
+
 // Assert answers a challenge on the passkey's own site.
 func (p *Passkey) Assert(t testing.TB, challenge assertion.Challenge) assertion.Assertion {
 	t.Helper()

@@ -100,3 +100,19 @@ func CheckRule(r signer.RuleRequest) *signer.Refusal {
 	}
 	return nil
 }
+
+// checkLists checks the lists of payments that were signed together.
+func checkLists(intent signer.Intent) *signer.Refusal {
+	if intent.Grant == nil {
+		return nil
+	}
+	for n, a := range intent.Grant.Approvals {
+		if a.Signature == nil || a.Signature.List == nil {
+			continue
+		}
+		if err := a.Signature.List.CheckForm(); err != nil {
+			return malformed("grant.approvals[%d].signature.list: %v", n, err)
+		}
+	}
+	return nil
+}

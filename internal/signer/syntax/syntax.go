@@ -129,6 +129,8 @@ func CheckIntent(intent signer.Intent) *signer.Refusal {
 	case !isShort(intent.CustomerID) || !isShort(intent.IdempotencyKeyHash):
 		return malformed(
 			"customerId, idempotencyKeyHash: give at most %d bytes of UTF-8 without NUL", wordBytesMax)
+	case checkLists(intent) != nil:
+		return checkLists(intent)
 	case intent.Redirect() != nil && (kind.Purpose != signer.Return || !IsWord(intent.Redirect().DepositID) ||
 		!isShort(intent.Redirect().Reason) || len(intent.Redirect().Reference) > referenceBytesMax):
 		return malformed("grant.redirect: only a %s has one, with the id of a deposit", signer.Return)

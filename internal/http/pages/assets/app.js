@@ -151,7 +151,8 @@
   // Signatures of people. What a passkey signs is the text on the screen, which the service compares with what it is
   // about to do. Rules PAGE-106 and PAGE-107.
   const grouping = /\u202f/g;
-  const readStatement = (form) => [...form.querySelectorAll('[data-word]')].flatMap((word) => {
+  const readStatement = (part) => [...part.querySelectorAll('[data-word]')].flatMap((word) => {
+    if (part.matches('form') && word.closest('[data-payment]')) return [];
     if (!word.checkVisibility({ opacityProperty: true, visibilityProperty: true })) {
       throw new Error('This page does not show every word that you would sign. Nothing was signed. Load it again.');
     }
@@ -161,6 +162,19 @@
     const encoder = new TextEncoder();
     const text = ['coffer-statement-1', ...words].map((word) => `${encoder.encode(word).length}:${word}`).join('');
     return crypto.subtle.digest('SHA-256', encoder.encode(text));
+  };
+  // Of several payments the statement lists the hashes of their words: those of the text on the screen, or nothing is
+  // signed. Rule PAGE-125.
+  const comparePayments = async (form) => {
+    const listed = [...form.querySelectorAll('[data-word=paymentHash]')].map((word) => word.innerText);
+    const payments = [...form.querySelectorAll('[data-payment]')];
+    const hashes = await Promise.all(payments.map(async (payment) => {
+      const hash = await hashWords(readStatement(payment));
+      return [...new Uint8Array(hash)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+    }));
+    if (listed.join() !== hashes.join()) {
+      throw new Error('A payment on this page has other words than those that you would sign. Nothing was signed. Load it again.');
+    }
   };
   const fromBase64 = (text) => Uint8Array.from(
     atob(text.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0),
@@ -174,6 +188,7 @@
   const sign = async (form) => {
     const { site, credentials, keys } = form.dataset;
     const words = readStatement(form);
+    await comparePayments(form);
     const answer = await navigator.credentials.get({ publicKey: {
       challenge: await hashWords(words), rpId: site, userVerification: 'required',
       allowCredentials: listCredentials(credentials),
@@ -182,7 +197,7 @@
     const { authenticatorData, clientDataJSON, signature } = answer.response;
     fill(form, {
       keyId: keys.split(' ')[credentials.split(' ').indexOf(credentialId)] ?? '',
-      notAfter: form.querySelector('[data-word=notAfter]').innerText,
+      notAfter: [...form.querySelectorAll('[data-word=notAfter]')].at(-1).innerText,
       credentialId,
       authenticatorData: toBase64(authenticatorData),
       clientDataJSON: toBase64(clientDataJSON),

@@ -32,12 +32,33 @@ type SignView struct {
 	Form      Form
 	Act, Path string // Path is that to which the form is sent
 	Words     []StatementWord
+	Payments  []PaymentToSign // of a statement that lists several payments, in its order
 	Hidden    []Hidden
 	RPID      string // whose passkeys may answer
 	Keys      []SignerKey
 	Button    string // names the act
 	IsDanger  bool
 }
+
+// PaymentToSign is one of several payments that are signed together.
+type PaymentToSign struct {
+	Title string
+	Note  string // what a person ought to know of it and does not sign
+	Words []StatementWord
+}
+
+// splitWords splits the words of a list of payments: what comes before the payments on the page, and what after.
+func (v SignView) splitWords() (before, after []StatementWord) {
+	for i, word := range v.Words {
+		if word.Name == paymentHashName {
+			return v.Words[:i], v.Words[i:]
+		}
+	}
+	return v.Words, nil
+}
+
+// paymentHashName is the word of a list that names a payment by the hash of its words.
+const paymentHashName = "paymentHash"
 
 // MakeSignerView is a form that makes a passkey for signatures.
 type MakeSignerView struct {
@@ -69,8 +90,9 @@ var wordLabels = map[string]string{
 	"round": "Round", "organization": "Organization", "approver": "Signed by", "notAfter": "Valid until",
 	"installation": "Installation", "amountIn": "Pays", "fromMint": "From token number", "minOut": "Receives at least",
 	"maxOut": "Receives at most", "toMint": "To token number", "payableUntil": "Payable until", "payments": "Payments",
-	"total": "Total", "mode": "Mode", "rows": "Rows", "madeBy": "Made by", "contentHash": "Content hash",
-	"email": "E-mail", "person": "Person", "right": "May sign", "fingerprint": "Fingerprint",
+	"total": "Total", paymentHashName: "Hash of a payment", "mode": "Mode", "rows": "Rows", "madeBy": "Made by",
+	"contentHash": "Content hash",
+	"email":       "E-mail", "person": "Person", "right": "May sign", "fingerprint": "Fingerprint",
 	"publicKey": "Hash of the key", "credential": "Credential", "rpId": "Host name of the passkey",
 	"origin": "Address of the pages",
 	"quorum": "People for a payment", "ownPayments": "Own withdrawals", "returns": "Returns", "asset": "Asset",
@@ -93,7 +115,7 @@ func wordClass(name string) string {
 		return "first"
 	case "units", "contract", "networkId", "mint", "fromMint", "toMint", "purpose", "id", "round", "organization",
 		"approver", "notAfter", "installation", "publicKey", "credential", "rpId", "origin", "contentHash", "person",
-		"version", "whitelistEntry", "deposit", "labelHash":
+		"version", "whitelistEntry", "deposit", "labelHash", paymentHashName:
 		return "last"
 	}
 	return ""
@@ -103,7 +125,7 @@ func wordClass(name string) string {
 // groups. The groups joined are the text.
 func splitWord(w StatementWord) []AddressGroup {
 	switch w.Name {
-	case "to", "contract", "fingerprint", "contentHash", "installation", "publicKey", "labelHash":
+	case "to", "contract", "fingerprint", "contentHash", "installation", "publicKey", "labelHash", paymentHashName:
 		return SplitAddress(w.Text)
 	}
 	return nil
