@@ -195,7 +195,8 @@ func (d *dashboard) newReviewListResult(r *pages.Request, ids []string, results 
 				f := fault.Find(err)
 				row.Chip, row.Text = ui.Chip{Kind: ui.Bad, Word: "Refused"}, strings.TrimSpace(f.Reason+" "+f.Advice)
 			default:
-				cmp.Or(d.conf.Log, slog.Default()).Error("an approval of several ended in an error", "withdrawal", id, "error", err)
+				cmp.Or(d.conf.Log, slog.Default()).Error("an approval in a list ended in an error",
+					"withdrawal", id, "error", err)
 				row.Chip = ui.Chip{Kind: ui.Wait, Word: "Unknown"}
 				row.Text = "It is not known whether your approval was written. Look at it before you sign it again."
 			}

@@ -83,7 +83,7 @@ func TestAPasskeyApprovesSeveralWithdrawalsAtOnce(t *testing.T) {
 
 	tab.OpenURL(h.base()+Prefix+"/approvals", desk)
 	tick(tab, first.ID, second.ID)
-	wantText(t, tab, "Review of 2 withdrawals", "507 000 000 units on ETHEREUM, contract ", "Payment 2 of 2: 7 USDC")
+	wantText(t, tab, "Review of 2 withdrawals", "units on ETHEREUM, contract ", "Payment 2 of 2: 7 USDC")
 	got := browser.Evaluate[int](tab, "document.querySelectorAll('[data-payment] [data-word=to]').length")
 	if got != 2 {
 		t.Errorf("got %d addresses, want one of each payment", got)
