@@ -306,6 +306,17 @@ func (w countedSigner) countCall(call string, err error) {
 	w.metrics.calls.WithLabelValues(call, outcome).Inc()
 }
 
+// countQuestion is countCall for a call that the service repeats until people have signed or a person at the signer's
+// host has ordered it. Its refusal says that this is not so yet, and no alert.
+func (w countedSigner) countQuestion(call string, err error) {
+	var refusal *signer.Refusal
+	if errors.As(err, &refusal) && (refusal.Code == signer.RefusedApprover || refusal.Code == signer.RefusedSignature) {
+		w.metrics.calls.WithLabelValues(call, "waits").Inc()
+		return
+	}
+	w.countCall(call, err)
+}
+
 // IssueAddress implements signer.Signer.
 func (w countedSigner) IssueAddress(ctx context.Context, r signer.WalletRef) (signer.IssuedAddress, error) {
 	result, err := w.Signer.IssueAddress(ctx, r)
@@ -334,7 +345,7 @@ func (w countedSigner) Sign(ctx context.Context, r signer.SignRequest) (signer.S
 // EndorseAddress implements signer.Signer.
 func (w countedSigner) EndorseAddress(ctx context.Context, e signer.Endorsement) (signer.EndorsedAddress, error) {
 	result, err := w.Signer.EndorseAddress(ctx, e)
-	w.countCall("endorse", err)
+	w.countQuestion("endorse", err)
 	return result, err
 }
 
@@ -357,21 +368,29 @@ func (w countedSigner) VoidIntent(ctx context.Context, v signer.Void) (signer.En
 // EnrolKey implements signer.Signer.
 func (w countedSigner) EnrolKey(ctx context.Context, e signer.EnrolRequest) (signer.EnrolledKey, error) {
 	result, err := w.Signer.EnrolKey(ctx, e)
-	w.countCall("enrol", err)
+	w.countQuestion("enrol", err)
 	return result, err
 }
 
 // RetireKey implements signer.Signer.
 func (w countedSigner) RetireKey(ctx context.Context, r signer.RetireRequest) (signer.Entry, error) {
 	result, err := w.Signer.RetireKey(ctx, r)
-	w.countCall("retire", err)
+	if r.SignedBy == nil && len(r.MAC) == 0 { // asks whether the host ordered it
+		w.countQuestion("retire", err)
+	} else {
+		w.countCall("retire", err)
+	}
 	return result, err
 }
 
 // SetRule implements signer.Signer.
 func (w countedSigner) SetRule(ctx context.Context, r signer.RuleRequest) (signer.RecordedRule, error) {
 	result, err := w.Signer.SetRule(ctx, r)
-	w.countCall("rule", err)
+	if len(r.SignedBy) == 0 { // asks whether it was recorded
+		w.countQuestion("rule", err)
+	} else {
+		w.countCall("rule", err)
+	}
 	return result, err
 }
 

@@ -226,6 +226,13 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 	no := m.WrapSigner(refuses{})
 	_, _ = no.AdmitIntent(t.Context(), signer.Intent{})
 	_, _ = no.Sign(t.Context(), signer.SignRequest{})
+	// What is asked again and again is no refusal, as long as people have not signed.
+	_, _ = no.EnrolKey(t.Context(), signer.EnrolRequest{})
+	_, _ = no.EndorseAddress(t.Context(), signer.Endorsement{})
+	_, _ = no.RetireKey(t.Context(), signer.RetireRequest{})
+	_, _ = no.RetireKey(t.Context(), signer.RetireRequest{MAC: []byte("by the server")})
+	_, _ = no.SetRule(t.Context(), signer.RuleRequest{})
+	_, _ = no.SetRule(t.Context(), signer.RuleRequest{SignedBy: make([]signer.KeySignature, 1)})
 	got := scrape(t, m)
 	for name, want := range map[string]float64{
 		`coffer_deposits_unfinal_oldest_seconds{chain="ETHEREUM"}`:    age,
@@ -302,6 +309,11 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_scan_errors_total{chain="ETHEREUM",kind="disagreement",walk="final"}`:        1,
 		`coffer_signer_refusals_total{code="POLICY_LIMIT"}`:                                  1,
 		`coffer_signer_calls_total{call="admit",outcome="refused"}`:                          1,
+		`coffer_signer_calls_total{call="enrol",outcome="waits"}`:                            1,
+		`coffer_signer_calls_total{call="endorse",outcome="waits"}`:                          1,
+		`coffer_signer_calls_total{call="retire",outcome="waits"}`:                           1,
+		`coffer_signer_calls_total{call="rule",outcome="waits"}`:                             1,
+		`coffer_signer_refusals_total{code="APPROVER"}`:                                      2,
 		`coffer_signer_calls_total{call="sign",outcome="error"}`:                             1,
 		`coffer_webhook_attempts_total{result="5xx"}`:                                        2,
 	} {
@@ -366,6 +378,22 @@ func (refuses) AdmitIntent(context.Context, signer.Intent) (signer.Entry, error)
 
 func (refuses) Sign(context.Context, signer.SignRequest) (signer.SignedTx, error) {
 	return signer.SignedTx{}, errors.New("nobody there")
+}
+
+func (refuses) EnrolKey(context.Context, signer.EnrolRequest) (signer.EnrolledKey, error) {
+	return signer.EnrolledKey{}, &signer.Refusal{Code: signer.RefusedApprover}
+}
+
+func (refuses) EndorseAddress(context.Context, signer.Endorsement) (signer.EndorsedAddress, error) {
+	return signer.EndorsedAddress{}, &signer.Refusal{Code: signer.RefusedSignature}
+}
+
+func (refuses) RetireKey(context.Context, signer.RetireRequest) (signer.Entry, error) {
+	return signer.Entry{}, &signer.Refusal{Code: signer.RefusedApprover}
+}
+
+func (refuses) SetRule(context.Context, signer.RuleRequest) (signer.RecordedRule, error) {
+	return signer.RecordedRule{}, &signer.Refusal{Code: signer.RefusedApprover}
 }
 
 // rule is an alert of deploy/alerts.yaml.
