@@ -676,11 +676,11 @@ func (f *Surface) ListFiltered() (visits []Visit, err error) {
 	return visits, nil
 }
 
-// isForm reports whether the parameters of a page fill in its form and select nothing.
+// isForm reports whether the parameters of a page fill in its form and select nothing, or name a few rows that it reads
+// as their own pages do.
 func isForm(path string) bool {
 	return strings.HasPrefix(path, "/withdraw/") || strings.HasPrefix(path, "/balances/{product}") ||
-		path == "/organization-swaps/new" ||
-		path == "/gas/{walletId}"
+		path == "/organization-swaps/new" || path == "/gas/{walletId}" || path == "/approvals/several"
 }
 
 // NewRequest makes a request of the person of the surface.
