@@ -238,9 +238,18 @@ func (h *drillEnv) runCommand(ctx context.Context, code int, args ...string) (ou
 	return string(printed), nil
 }
 
+// startsMax is how often a start is tried whose chain did not answer in time, as on a busy machine.
+const startsMax = 3
+
 // checkStartRefused checks that the service ends by itself at its start, and says why.
 func (h *drillEnv) checkStartRefused(ctx context.Context, reason string) error {
-	err := h.world.RestartService(ctx)
+	var err error
+	for range startsMax {
+		err = h.world.RestartService(ctx)
+		if err == nil || !strings.Contains(err.Error(), chain.ErrTooFewProviders.Error()) {
+			break
+		}
+	}
 	switch {
 	case err == nil:
 		return errors.New("the service started")
