@@ -95,9 +95,19 @@ func Open(t testing.TB) *Page {
 
 func (p *Page) runActions(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	if err := chromedp.Do(p.ctx, steps...); err != nil {
+	err := chromedp.Do(p.ctx, steps...)
+	for p.hasLostElement(err) {
+		err = chromedp.Do(p.ctx, steps...)
+	}
+	if err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// hasLostElement reports whether an error says that the page replaced an element between the moment in which it was
+// found and the action. Nothing was clicked or typed, so the caller can try again.
+func (p *Page) hasLostElement(err error) bool {
+	return err != nil && p.ctx.Err() == nil && strings.Contains(err.Error(), "Could not find node with given id")
 }
 
 func (p *Page) recordEvent(ev any) {
