@@ -123,6 +123,8 @@ type groupFacts struct {
 	stored   map[string]knownTransfer // rows of known keys, by key
 	freezes  *freeze.ActiveSet
 	mints    *mint.Catalogue
+	// fingerprints of the rows of the mints, by id
+	fingerprints map[int]string
 	accounts ledger.KnownAccounts            // the existing accounts of both sides; payers with balances
 	owed     map[ledger.Account]money.Amount // the part of the balances that is owed for restored payments
 }
@@ -149,6 +151,7 @@ func decideGroup(g groupFacts, group []*pendingRequest, now time.Time) []newTran
 		f := g.factsOf(a, balances)
 		if k, isKnown := transfers[a.IdempotencyKey]; isKnown {
 			f.existing = &k
+			a.returnLimit()
 		} else {
 			f.limitErr = a.askLimit()
 		}
