@@ -218,7 +218,9 @@ func QueueCatalogue(b *pgx.Batch, ids []int) *Catalogue {
 func QueueFingerprints(b *pgx.Batch, ids []int) map[int]string {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return id < 1 || id > math.MaxInt32 })
 	fingerprints := make(map[int]string, len(ids))
-	b.Queue(`SELECT m.mint_id, md5(m::text) FROM mints m WHERE m.mint_id = ANY ($1)`, ids).Query(func(rows pgx.Rows) error {
+	b.Queue(
+		`SELECT m.mint_id, md5(m::text) FROM mints m WHERE m.mint_id = ANY ($1)`, ids,
+	).Query(func(rows pgx.Rows) error {
 		clear(fingerprints)
 		var mintID int
 		var fingerprint string

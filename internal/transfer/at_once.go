@@ -133,6 +133,7 @@ var errUnusual = errors.New("the group has something unusual")
 
 // writeAtOnce writes a group without anything unusual in one round trip. It reports false when the group has to be
 // looked up and decided anew: nothing was written. An error means that the outcome of the COMMIT is unknown.
+// Rule TR-12.
 func (s *Service) writeAtOnce(ctx context.Context, w *orgWriter, requests []*pendingRequest) (written bool, err error) {
 	if !w.shortcut.isOpen() {
 		return false, nil

@@ -41,7 +41,7 @@ type Request struct {
 	// counted says that the request was counted against its rate.
 	counted bool
 	allowed bool // and the rate allowed it
-	status  int // 0: the first one that the route has
+	status  int  // 0: the first one that the route has
 	// The writer of the server, which closes a connection after a body that is too large.
 	serverWriter http.ResponseWriter
 }
