@@ -91,11 +91,13 @@ func (h *testEnv) owe(column, subject string, amount int) {
 			r record;
 		BEGIN
 			ALTER TABLE withdrawals DISABLE TRIGGER USER;
-			FOR r IN SELECT conname FROM pg_constraint WHERE conrelid = 'withdrawals'::regclass AND contype IN ('c', 'f') LOOP
+			FOR r IN SELECT conname FROM pg_constraint
+				WHERE conrelid = 'withdrawals'::regclass AND contype IN ('c', 'f') LOOP
 				EXECUTE format('ALTER TABLE withdrawals DROP CONSTRAINT %%I', r.conname);
 			END LOOP;
-			FOR r IN SELECT attname FROM pg_attribute WHERE attrelid = 'withdrawals'::regclass AND attnotnull AND attnum > 0
-				AND attname NOT IN (SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
+			FOR r IN SELECT attname FROM pg_attribute
+				WHERE attrelid = 'withdrawals'::regclass AND attnotnull AND attnum > 0
+					AND attname NOT IN (SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
 					AND a.attnum = ANY (i.indkey) WHERE i.indrelid = 'withdrawals'::regclass AND i.indisprimary) LOOP
 				EXECUTE format('ALTER TABLE withdrawals ALTER COLUMN %%I DROP NOT NULL', r.attname);
 			END LOOP;

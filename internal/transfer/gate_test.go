@@ -89,7 +89,8 @@ func TestATransferAtOnceSeesTheFreezeThatItWaitedFor(t *testing.T) {
 	pgtest.Eventually(t, func() bool {
 		var waits bool
 		err := h.owner.QueryRow(t.Context(), `
-			SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`,
+			SELECT EXISTS (SELECT FROM pg_stat_activity
+				WHERE datname = current_database() AND wait_event_type = 'Lock')`,
 		).Scan(&waits)
 		return err == nil && waits
 	}, "the transfer waits")

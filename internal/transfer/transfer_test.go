@@ -373,7 +373,8 @@ func TestAPostingOfATransferHasTheAccountsOfItsRow(t *testing.T) {
 	}
 	if _, err := h.owner.Exec(t.Context(), `
 		INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, created_at) VALUES
-			($1, 2, 'CUSTOMER', 'ann', now()), ($1, 2, 'CUSTOMER', 'bob', now()), ($1, 1, 'PRODUCT', 'CUSTODIAL', now())`,
+			($1, 2, 'CUSTOMER', 'ann', now()), ($1, 2, 'CUSTOMER', 'bob', now()),
+			($1, 1, 'PRODUCT', 'CUSTODIAL', now())`,
 		h.one); err != nil {
 		t.Fatal(err)
 	}
@@ -423,8 +424,8 @@ func TestAPostingOfATransferHasTheAccountsOfItsRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = tx.Exec(t.Context(), `
-			INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg,
-				created_at) VALUES ($1, $2, $3, $4, $5, 'TRANSFER', 'tr_1', 0, now())`,
+			INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id,
+				leg, created_at) VALUES ($1, $2, $3, $4, $5, 'TRANSFER', 'tr_1', 0, now())`,
 			h.one, c.mintID, c.debit, c.credit, c.amount)
 		switch {
 		case c.want == "" && err != nil:
