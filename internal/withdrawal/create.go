@@ -109,7 +109,8 @@ func (s *Service) loadTreasury(ctx context.Context, org string, name chain.Name)
 
 // acceptAlone decides about one request and writes it, in a transaction of its own.
 func (s *Service) acceptAlone(ctx context.Context, org string, p *pendingRequest) (Withdrawal, error) {
-	err := s.DB.InOrgPipelined(ctx, org, func(*pgx.Batch) {}, func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
+	readNothing := func(*pgx.Batch) {}
+	err := s.DB.InOrgPipelined(ctx, org, readNothing, func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
 		p.decided = p.facts
 		if err := s.loadFacts(ctx, tx, org, &p.decided); err != nil {
 			return err
@@ -131,9 +132,9 @@ func (s *Service) acceptAlone(ctx context.Context, org string, p *pendingRequest
 	return p.created, nil
 }
 
-// writeAccepted writes the plans of requests: rows, holds, orders, events and decision records, in one transaction. The
-// rows are written at once and read back. What other transactions wait for comes last and is queued, to be sent with the
-// COMMIT: the balances are locked for no round trip. found are accounts that the transaction looked up. Rule WD-2.
+// writeAccepted writes the plans of requests: rows, holds, orders, events and decision records, in one transaction.
+// The rows are written at once and read back. The posting comes last and is queued, to be sent with the COMMIT: the
+// balances are locked for no round trip. found are accounts that the transaction looked up. Rule WD-2.
 func (s *Service) writeAccepted(
 	ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, found ledger.KnownAccounts, accepted []*pendingRequest,
 ) error {

@@ -97,11 +97,12 @@ func queueDecisions(b *pgx.Batch, now time.Time, org string, records []DecisionR
 		}
 	}
 	b.Queue(`
-		INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, note, actor_kind, actor_id, risk)
+		INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, note, actor_kind,
+			actor_id, risk)
 		SELECT $1, d.id, $2, d.act, d.status, ARRAY(SELECT jsonb_array_elements_text(d.reasons::jsonb)), d.gates::jsonb,
 			nullif(d.note, ''), d.actor_kind, d.actor_id, d.risk::jsonb
-		FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[])
-			WITH ORDINALITY AS d (id, act, status, reasons, gates, note, actor_kind, actor_id, risk, nth)
+		FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
+			$11::text[]) WITH ORDINALITY AS d (id, act, status, reasons, gates, note, actor_kind, actor_id, risk, nth)
 		ORDER BY d.nth`,
 		org, now, ids, acts, statuses, reasons, gates, notes, kinds, actors, screened)
 	return nil

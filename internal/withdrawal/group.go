@@ -279,8 +279,8 @@ func (s *Service) decideGroup(
 		}
 	}
 	balances := map[ledger.Account]money.Amount{}
-	for a, known := range g.accounts {
-		balances[a] = money.SubOrZero(known.Balance, g.owed[a])
+	for a, account := range g.accounts {
+		balances[a] = money.SubOrZero(account.Balance, g.owed[a])
 	}
 	hashes := map[string]bool{}
 	for _, hash := range g.taken {

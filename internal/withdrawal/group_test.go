@@ -50,7 +50,7 @@ func (h *testEnv) pend(r Request) *pendingRequest {
 	return &pendingRequest{withdrawalID: id.New("wd", time.Now()), facts: f, treasury: treasury}
 }
 
-// Rules WD-2 and LED-3.
+// Rule WD-2.
 func TestManyWithdrawalsOfOneBalanceTakeItOnceAndNoMore(t *testing.T) {
 	t.Parallel()
 	h := newGroupEnv(t)
@@ -117,7 +117,7 @@ func TestAGroupDecidesEachRequestOnWhatThoseBeforeItLeave(t *testing.T) {
 	t.Parallel()
 	h := newTestEnv(t)
 	first, second, third, small := h.newRequest(), h.newRequest(), h.newRequest(), h.newRequest()
-	first.Amount, second.Amount, third.Amount, small.Amount = "600000", "600000", "400000", "1" // 1 is below the minimum
+	first.Amount, second.Amount, third.Amount, small.Amount = "600000", "600000", "400000", "1" // too small
 	first.IdempotencyKey, third.IdempotencyKey = new("one"), new("two")
 	group := []*pendingRequest{h.pend(first), h.pend(second), h.pend(small), h.pend(third)}
 	h.runGroup(t.Context(), h.org, group)

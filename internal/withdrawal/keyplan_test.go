@@ -61,7 +61,8 @@ func TestALookUpByKeyReadsFewRowsWithThePlansOfEmptyTables(t *testing.T) {
 		}
 		return after - before
 	}
-	if _, err := pgtest.OwnerPool(t, h.DB).Exec(t.Context(), `ALTER TABLE withdrawals SET (autovacuum_enabled = off)`); err != nil {
+	_, err = pgtest.OwnerPool(t, h.DB).Exec(t.Context(), `ALTER TABLE withdrawals SET (autovacuum_enabled = off)`)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, queue := range looks {
@@ -74,8 +75,10 @@ func TestALookUpByKeyReadsFewRowsWithThePlansOfEmptyTables(t *testing.T) {
 	// Half of the payments go to one address.
 	_, err = pgtest.Superuser(t, h.DB).Exec(t.Context(), fmt.Sprintf(`
 		INSERT INTO withdrawals (%s) SELECT %s FROM (
-			SELECT (jsonb_populate_record(w, jsonb_build_object('withdrawal_id', 'wd_' || n, 'idempotency_key', 'key-' || n,
-				'to_address', CASE WHEN n %% 2 = 0 THEN w.to_address ELSE '0x' || md5(n::text) || '00000000' END))).*
+			SELECT (jsonb_populate_record(w, jsonb_build_object('withdrawal_id', 'wd_' || n,
+				'idempotency_key', 'key-' || n, 'to_address',
+				CASE WHEN n %% 2 = 0 THEN w.to_address
+					ELSE '0x' || md5(n::text) || '00000000' END))).*
 			FROM withdrawals w, generate_series(1, 700) n) made`, columns, columns))
 	if err != nil {
 		t.Fatal(err)

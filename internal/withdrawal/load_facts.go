@@ -36,7 +36,7 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts
 			WithParam("idempotencyKey")
 	}
 	var mints *mint.Catalogue
-	var known *request.Accepted
+	var accepted *request.Accepted
 	var freezes *freeze.ActiveSet
 	scope := freeze.Target{OrgID: org}
 	if customer.CheckID(r.CustomerID) == nil {
@@ -44,9 +44,9 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts
 	}
 	err := s.DB.ReadOrgBatch(ctx, org, func(b *pgx.Batch) {
 		mints, freezes = mint.QueueAll(b), freeze.QueueLook(b, org, []string{scope.CustomerID})
-		known = queueKey(b, org, r.IdempotencyKey)
+		accepted = queueKey(b, org, r.IdempotencyKey)
 	})
-	if err == nil && known.ID == "" && r.owner.NeedsWhitelist() {
+	if err == nil && accepted.ID == "" && r.owner.NeedsWhitelist() {
 		err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 			f.entry, _, err = s.loadEntry(ctx, tx, org, r.listedID)
 			return err
@@ -55,8 +55,8 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts
 	if err != nil {
 		return f, fmt.Errorf("prepare withdrawal: %w", err)
 	}
-	if known.ID != "" {
-		f.existing = known
+	if accepted.ID != "" {
+		f.existing = accepted
 	} else {
 		f.activeFreeze = freezes.FindFor(scope)
 	}
@@ -80,30 +80,29 @@ func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (*request
 	}
 	b := &pgx.Batch{}
 	pg.QueueKeyPlans(b)
-	known := queueKey(b, org, key)
+	accepted := queueKey(b, org, key)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("look up an idempotency key: %w", err)
 	}
-	if known.ID == "" {
+	if accepted.ID == "" {
 		return nil, nil
 	}
-	return known, nil
+	return accepted, nil
 }
 
 // queueKey queues the look-up of a key. The result has an id if a withdrawal has the key.
 func queueKey(b *pgx.Batch, org string, key *string) *request.Accepted {
-	known := &request.Accepted{}
+	accepted := &request.Accepted{}
 	if key == nil {
-		return known
+		return accepted
 	}
 	b.Queue(selectKey, org, keyHash(key)).Query(func(rows pgx.Rows) error {
-		*known = request.Accepted{}
-		_, err := pgx.ForEachRow(rows, []any{&known.ID, &known.Digest, &known.Reference, &known.IsRestored}, func() error {
-			return nil
-		})
+		*accepted = request.Accepted{}
+		targets := []any{&accepted.ID, &accepted.Digest, &accepted.Reference, &accepted.IsRestored}
+		_, err := pgx.ForEachRow(rows, targets, func() error { return nil })
 		return err
 	})
-	return known
+	return accepted
 }
 
 // queueTaken queues the question which of these hashes of keys withdrawals have.
@@ -116,7 +115,8 @@ func queueTaken(b *pgx.Batch, org string, hashes []string, taken *[]string) {
 
 var selectTaken = `
 	SELECT w.key_hash FROM unnest($2::text[]) AS k (hash)
-	CROSS JOIN LATERAL (SELECT key_hash FROM withdrawals WHERE org_id = $1 AND ` + pg.ByKey("key_hash", "k.hash") + `) w`
+	CROSS JOIN LATERAL (SELECT key_hash FROM withdrawals
+		WHERE org_id = $1 AND ` + pg.ByKey("key_hash", "k.hash") + `) w`
 
 var selectKey = `
 	SELECT withdrawal_id, request_digest, reference, restored_at IS NOT NULL FROM withdrawals

@@ -39,7 +39,8 @@ func benchWithdrawals(ctx context.Context, w *benchEnv) (err error) {
 	}
 	server := httptest.NewServer(api.New(api.Config{
 		DB: e.db, Chains: chain.Chains{chain.Ethereum: e.net.ToChain()}, Withdrawals: e.Withdrawals, Wallets: e.Wallets,
-		CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://bench/v1", Log: slog.New(slog.DiscardHandler),
+		CursorKey: []byte("the key of this run's cursors"), BaseURL: "http://bench/v1",
+		Log: slog.New(slog.DiscardHandler),
 	}))
 	defer server.Close()
 	defer server.CloseClientConnections()
@@ -77,10 +78,10 @@ func benchWithdrawals(ctx context.Context, w *benchEnv) (err error) {
 	return nil
 }
 
-// benchPosts posts what next returns from many connections, first for a moment that the tables fill in, and
+// benchPosts posts what content returns from many connections, first for a moment that the tables fill in, and
 // compares the rate with a goal. A post without a key gets one.
 func (w *benchEnv) benchPosts(
-	ctx context.Context, e *checkoutEnv, address, name string, next func(*httpCaller) (string, any), goal float64,
+	ctx context.Context, e *checkoutEnv, address, name string, content func(*httpCaller) (string, any), goal float64,
 ) (r row, err error) {
 	var made atomic.Int64
 	callers := make([]*httpCaller, connections)
@@ -97,24 +98,24 @@ func (w *benchEnv) benchPosts(
 		}
 	}
 	post := func(_ context.Context, i int) error {
-		path, content := next(callers[i])
-		if body, isMap := content.(map[string]any); isMap && path == "/v1/withdraw" {
+		path, posted := content(callers[i])
+		if body, isMap := posted.(map[string]any); isMap && path == "/v1/withdraw" {
 			body["idempotencyKey"] = callers[i].nextKey()
 		}
-		return callers[i].post(path, content)
+		return callers[i].post(path, posted)
 	}
 	cpuBefore := w.readCPUTime()
 	took, n, err := runCallers(ctx, connections, w.duration, post)
 	if err != nil {
 		return r, err
 	}
-	work, each := w.readCPUTime().subtract(cpuBefore), time.Duration(max(1, made.Load()))
+	work, perPost := w.readCPUTime().subtract(cpuBefore), time.Duration(max(1, made.Load()))
 	return row{
 		result: fmt.Sprintf("%.0f/s, p50 %s, p99 %s", n, formatDuration(took.percentile(0.5)),
 			formatDuration(took.percentile(0.99))),
 		compared: fmt.Sprintf("%s; CPU each: %s here, %s in the database",
-			formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"), formatDuration(work.process/each),
-			formatDuration(work.database/each)),
+			formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"), formatDuration(work.process/perPost),
+			formatDuration(work.database/perPost)),
 		target: formatTarget(n >= goal, fmt.Sprintf("%.0f/s", goal)),
 	}, nil
 }
