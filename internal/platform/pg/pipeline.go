@@ -28,6 +28,15 @@ const (
 const keyPlansSQL = `set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
 	set_config('plan_cache_mode', 'force_generic_plan', true)`
 
+// ByKey returns the end of a statement that looks for the rows with one value of a unique key: column is the last
+// column of the key, after those that the statement compares with =. The statement asks in the order of the key. On
+// an empty table any index with the same first column looks as good as that of the key, and a session keeps such a
+// plan while the table fills. Only the key's index has this order, and the statement runs where plans are made by key:
+// in InOrgPipelined, in ReadOrgBatch, or behind QueueKeyPlans.
+func ByKey(column, value string) string {
+	return column + " >= " + value + " AND " + column + " <= " + value + " ORDER BY " + column
+}
+
 // actAsOrgSQL follows the begin.
 const actAsOrgSQL = `SELECT set_config('role', '` + roleApp + `', true), set_config('app.org', $1, true),
 	` + keyPlansSQL
