@@ -47,9 +47,8 @@ func (db *DB) InOrgPipelined(
 	ctx context.Context, org string, queueReads func(b *pgx.Batch),
 	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
 ) (err error) {
-	if ctx.Value(insideKey{}) != nil {
-		panic("pg: a transaction was opened inside a transaction")
-	}
+	refuseNested(ctx)
+	noteWrite(ctx)
 	if !isOrgID(org) {
 		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
 	}
