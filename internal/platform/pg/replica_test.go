@@ -489,7 +489,8 @@ func TestAForeignServerIsNotAsked(t *testing.T) {
 	insert(t, ahead, "org_a", "foreign")
 	super := connect(t, foreign.SuperURL(local.Database))
 	for range 3 {
-		if _, err := super.Exec(t.Context(), `SELECT pg_switch_wal() FROM pg_logical_emit_message(false, 'ahead', 'x')`); err != nil {
+		if _, err := super.Exec(t.Context(),
+			`SELECT pg_switch_wal() FROM pg_logical_emit_message(false, 'ahead', 'x')`); err != nil {
 			t.Fatal(err)
 		}
 	}
