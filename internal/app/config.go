@@ -63,8 +63,8 @@ type Config struct {
 
 // Database locates PostgreSQL. The URLs contain passwords, so each can be in a file instead.
 type Database struct {
-	URL          string `toml:"url,omitempty" comment:"the service's login; or url_file"`
-	URLFile      string `toml:"url_file,omitempty"`
+	URL     string `toml:"url,omitempty" comment:"the service's login; or url_file"`
+	URLFile string `toml:"url_file,omitempty"`
 	// ReadURL locates a streaming replica that may answer reads of the API and of the dashboard.
 	ReadURL      string `toml:"read_url,omitempty" comment:"the service's login on a streaming replica, for reads; or read_url_file"`
 	ReadURLFile  string `toml:"read_url_file,omitempty"`

@@ -420,7 +420,7 @@ var (
 
 	// Only a process with a replica has these.
 	replicaStateDesc = newDesc("coffer_db_replica_state",
-		"1 for what this process's last check of the replica found. The replica answers reads in FOLLOWS alone.", "state")
+		"1 for what this process's last check of the replica found; it answers reads in FOLLOWS alone.", "state")
 	replicaLagDesc = newDesc("coffer_db_replica_lag_seconds",
 		"Time from a commit on the primary to its replay, in the last check that found it on the replica.")
 	replicaReadsDesc = newDesc("coffer_db_replica_reads_total",

@@ -354,7 +354,8 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		names[name] = true
 	}
 	inRules(t, func(rule, name string) {
-		// The rows of a finality break come from a view over five tables. The state of the replica has a test of its own.
+		// The rows of a finality break come from a view over five tables, and the state of the replica has a test of
+		// its own.
 		if !names[name] && name != "coffer_orders_in_question" && name != "coffer_db_replica_state" {
 			t.Errorf("%s: got %s, which is in no scrape", rule, name)
 		}

@@ -133,7 +133,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 			return nil
 		}
 		if err == nil {
-			pg.UsePosition(r.Context(), found.At)
+			pg.UsePosition(r.Context(), found.Position)
 			req.Session = &found
 			req.Form.HasPasskey, req.Form.IsCodeless = found.HasPasskey, found.HasPasskey && !found.HasTOTP
 		}

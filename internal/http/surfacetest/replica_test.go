@@ -97,7 +97,8 @@ func TestGetsOfAReplicaSeeWhatTheOrganizationWrote(t *testing.T) {
 		made := x.wantStatus(x.call(x.one, "POST", "/transfers", charge(fmt.Sprint("k", i))), 201).text("transferId")
 		x.serves.Store(&first)
 		x.wantStatus(x.call(x.one, "GET", "/transfers/"+made, nil), 200)
-		if list := x.wantStatus(x.call(x.one, "GET", "/transfers", nil), 200); !strings.Contains(string(list.raw), made) {
+		list := x.wantStatus(x.call(x.one, "GET", "/transfers", nil), 200)
+		if !strings.Contains(string(list.raw), made) {
 			t.Errorf("got %s, want %s in it", list.raw, made)
 		}
 		x.replay("resume")

@@ -86,8 +86,8 @@ type Session struct {
 	EndedAt   time.Time // zero while it lives
 	EndReason EndReason
 
-	// At is how far the primary was when the session was found by its token; zero if it was found otherwise.
-	At pg.Position
+	// Position is how far the primary was when the session was found by its token; zero if it was found otherwise.
+	Position pg.Position
 
 	tokenHash []byte // compare-and-swap of writes; a session that came from a list has none
 }

@@ -57,25 +57,26 @@ type Position struct {
 const startSQL = `(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint`
 
 // positionSQL reads a Position. The insert position would be ahead of what a replica can have: it includes
-// what nobody has committed. A server in recovery has no position of its own.
+// what is not committed. A server in recovery has no position of its own.
 const positionSQL = `
-	SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint END, ` + startSQL
+	SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint END,
+		` + startSQL
 
 // QueuePosition has the position read with the statements of a batch, if there is a replica. Whatever was committed
 // before the batch was sent is before the position.
-func (db *DB) QueuePosition(b *pgx.Batch, at *Position) {
+func (db *DB) QueuePosition(b *pgx.Batch, position *Position) {
 	if db.replica == nil {
 		return
 	}
 	b.Queue(positionSQL).QueryRow(func(row pgx.Row) error {
-		*at = Position{}
-		return row.Scan(&at.lsn, &at.primary)
+		*position = Position{}
+		return row.Scan(&position.lsn, &position.primary)
 	})
 }
 
 // readTurn is one request that only reads.
 type readTurn struct {
-	at atomic.Pointer[Position]
+	position atomic.Pointer[Position]
 	// asksPrimary says that the request stays with the primary: it has written, or the replica did not answer it.
 	// Going back to the replica could go back in time.
 	asksPrimary atomic.Pointer[PrimaryReason]
@@ -94,9 +95,9 @@ func (db *DB) BeginReads(ctx context.Context) context.Context {
 }
 
 // UsePosition gives a request of BeginReads its position.
-func UsePosition(ctx context.Context, at Position) {
-	if t, _ := ctx.Value(readTurnKey{}).(*readTurn); t != nil && at.lsn > 0 {
-		t.at.Store(&at)
+func UsePosition(ctx context.Context, position Position) {
+	if t, _ := ctx.Value(readTurnKey{}).(*readTurn); t != nil && position.lsn > 0 {
+		t.position.Store(&position)
 	}
 }
 
@@ -169,7 +170,7 @@ type replica struct {
 // replicaProof says that a replica follows a primary.
 type replicaProof struct {
 	primary, replica int64 // when the servers started
-	until            time.Time
+	endsAt           time.Time
 }
 
 // openReplica opens the pool of the replica. It needs no answer: a process starts without its replica.
@@ -224,11 +225,11 @@ func (db *DB) tryReplica(
 		r.countPrimary(*reason)
 		return false, nil
 	}
-	at, proof := t.at.Load(), r.proof.Load()
+	position, proof := t.position.Load(), r.proof.Load()
 	reason := ReasonUnproven
-	if at != nil && proof != nil && proof.primary == at.primary && time.Now().Before(proof.until) {
+	if position != nil && proof != nil && proof.primary == position.primary && time.Now().Before(proof.endsAt) {
 		ctx, span := trace.StartChild(ctx, "replica transaction")
-		err, reason = db.readReplica(ctx, *at, *proof, org, fn)
+		err, reason = db.readReplica(ctx, *position, *proof, org, fn)
 		span.End(err)
 		if reason == "" {
 			r.reads.Add(1)
@@ -246,7 +247,7 @@ func (db *DB) tryReplica(
 
 // readReplica runs fn on the replica. reason is "" if its result is the answer, whether an error or not.
 func (db *DB) readReplica(
-	ctx context.Context, at Position, proof replicaProof, org string, fn func(context.Context, Tx) error,
+	ctx context.Context, position Position, proof replicaProof, org string, fn func(context.Context, Tx) error,
 ) (err error, reason PrimaryReason) {
 	release, err := acquireSlot(ctx)
 	if err != nil {
@@ -275,7 +276,7 @@ func (db *DB) readReplica(
 		if !s.inRecovery || s.start != proof.replica {
 			return errors.New("the replica is another server"), ReasonUnproven
 		}
-		if s.replayed >= at.lsn {
+		if s.replayed >= position.lsn {
 			break
 		}
 		if time.Since(began) > replicaWaitMax {
@@ -335,7 +336,9 @@ type replicaStatus struct {
 const statusSQL = `
 	SELECT pg_is_in_recovery(), ` + startSQL + `, coalesce((pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint, 0)`
 
-func (s *replicaStatus) scan(row pgx.Row) error { return row.Scan(&s.inRecovery, &s.start, &s.replayed) }
+func (s *replicaStatus) scan(row pgx.Row) error {
+	return row.Scan(&s.inRecovery, &s.start, &s.replayed)
+}
 
 // WatchReplica checks the replica until the context ends. It returns at once without one.
 func (db *DB) WatchReplica(ctx context.Context, log *slog.Logger) {
@@ -373,11 +376,11 @@ func (db *DB) CheckReplica(ctx context.Context) (ReplicaState, error) {
 	ctx, cancel := context.WithTimeout(ctx, replicaCheckMax)
 	defer cancel()
 	began := time.Now()
-	mark, at, err := db.renewMark(ctx)
+	mark, position, err := db.renewMark(ctx)
 	if err != nil {
 		return *r.state.Load(), fmt.Errorf("mark the primary: %w", err)
 	}
-	state, s, err := db.findMark(ctx, mark, at)
+	state, s, err := db.findMark(ctx, mark, position)
 	if state == ReplicaFollows {
 		if err = db.checkReplicaLogin(ctx, s.start); err != nil {
 			state = ReplicaRefused
@@ -391,18 +394,19 @@ func (db *DB) CheckReplica(ctx context.Context) (ReplicaState, error) {
 		}
 		return state, err
 	}
-	r.proof.Store(&replicaProof{primary: at.primary, replica: s.start, until: began.Add(proofLasts)})
+	r.proof.Store(&replicaProof{primary: position.primary, replica: s.start, endsAt: began.Add(proofLasts)})
 	return state, nil
 }
 
 // renewMark returns a mark that the primary has written within markLasts, by any process, and a position behind it.
-func (db *DB) renewMark(ctx context.Context) (mark string, at Position, err error) {
+func (db *DB) renewMark(ctx context.Context) (mark string, position Position, err error) {
 	err = db.InSystem(ctx, func(ctx context.Context, tx Tx) error {
 		// A clock that was set back would keep a mark for long.
 		_, err := tx.Exec(ctx, `
 			INSERT INTO replica_mark AS m (mark, marked_at) VALUES ($1, now())
 			ON CONFLICT (one) DO UPDATE SET mark = excluded.mark, marked_at = excluded.marked_at
-			WHERE m.marked_at NOT BETWEEN excluded.marked_at - $2::interval AND excluded.marked_at`, rand.Text(), markLasts)
+			WHERE m.marked_at NOT BETWEEN excluded.marked_at - $2::interval AND excluded.marked_at`,
+			rand.Text(), markLasts)
 		return err
 	})
 	if err != nil {
@@ -411,16 +415,16 @@ func (db *DB) renewMark(ctx context.Context) (mark string, at Position, err erro
 	return db.readMark(ctx)
 }
 
-func (db *DB) readMark(ctx context.Context) (mark string, at Position, err error) {
+func (db *DB) readMark(ctx context.Context) (mark string, position Position, err error) {
 	err = db.ReadSystemBatch(ctx, func(b *pgx.Batch) {
 		b.Queue(`SELECT mark FROM replica_mark`).QueryRow(func(row pgx.Row) error { return row.Scan(&mark) })
-		db.QueuePosition(b, &at)
+		db.QueuePosition(b, &position)
 	})
-	return mark, at, err
+	return mark, position, err
 }
 
 // findMark waits until the replica has replayed a position of the primary, and looks whether it shows the mark there.
-func (db *DB) findMark(ctx context.Context, mark string, at Position) (ReplicaState, replicaStatus, error) {
+func (db *DB) findMark(ctx context.Context, mark string, position Position) (ReplicaState, replicaStatus, error) {
 	began := time.Now()
 	for pause := replicaPauseMin; ; pause = min(2*pause, replicaPauseMax) {
 		var s replicaStatus
@@ -442,17 +446,17 @@ func (db *DB) findMark(ctx context.Context, mark string, at Position) (ReplicaSt
 			return ReplicaUnreachable, s, err
 		case !s.inRecovery:
 			return ReplicaPromoted, s, errors.New("the server is no replica: it takes writes")
-		case s.replayed >= at.lsn && shown == mark && at.lsn > 0:
+		case s.replayed >= position.lsn && shown == mark && position.lsn > 0:
 			db.replica.lag.Store(int64(waited))
 			return ReplicaFollows, s, nil
-		case s.replayed < at.lsn && waited > replicaWaitMax:
+		case s.replayed < position.lsn && waited > replicaWaitMax:
 			return ReplicaBehind, s, fmt.Errorf("it has not replayed %d bytes of the log within %v",
-				at.lsn-s.replayed, replicaWaitMax)
-		case s.replayed >= at.lsn && waited > replicaWaitMax:
+				position.lsn-s.replayed, replicaWaitMax)
+		case s.replayed >= position.lsn && waited > replicaWaitMax:
 			return ReplicaForeign, s, errors.New("it does not show what was written on the primary")
-		case s.replayed >= at.lsn:
+		case s.replayed >= position.lsn:
 			// Another process may have renewed the mark since it was read.
-			if mark, at, err = db.readMark(ctx); err != nil {
+			if mark, position, err = db.readMark(ctx); err != nil {
 				return ReplicaUnreachable, s, err
 			}
 		}

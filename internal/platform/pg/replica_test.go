@@ -273,10 +273,11 @@ func TestARequestThatWritesReadsItsOwnWrites(t *testing.T) {
 	if err := s.db.ReadSystemBatch(ctx, func(b *pgx.Batch) { s.db.QueuePosition(b, &at) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.db.InOrgPipelined(ctx, "org_a", func(*pgx.Batch) {}, func(_ context.Context, _ pg.Tx, b *pgx.Batch) error {
+	insertSecond := func(_ context.Context, _ pg.Tx, b *pgx.Batch) error {
 		b.Queue(insertNote, "org_a", "2", "x")
 		return nil
-	}); err != nil {
+	}
+	if err := s.db.InOrgPipelined(ctx, "org_a", func(*pgx.Batch) {}, insertSecond); err != nil {
 		t.Fatal(err)
 	}
 	pg.UsePosition(ctx, at)
@@ -530,7 +531,8 @@ func TestAReadThatRecoveryCancelsIsAnsweredByThePrimary(t *testing.T) {
 	var count int
 	err := s.db.ReadOrg(request(t, s.db), "org_a", func(ctx context.Context, tx pg.Tx) error {
 		var byReplica bool
-		if err := tx.QueryRow(ctx, `SELECT count(*), pg_is_in_recovery() FROM notes`).Scan(&count, &byReplica); err != nil {
+		err := tx.QueryRow(ctx, `SELECT count(*), pg_is_in_recovery() FROM notes`).Scan(&count, &byReplica)
+		if err != nil {
 			return err
 		}
 		answeredBy = append(answeredBy, byReplica)
@@ -541,7 +543,7 @@ func TestAReadThatRecoveryCancelsIsAnsweredByThePrimary(t *testing.T) {
 		if _, err := owner.Exec(ctx, `ALTER TABLE notes ADD COLUMN more text`); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `SELECT pg_sleep(8)`)
+		_, err = tx.Exec(ctx, `SELECT pg_sleep(8)`)
 		if err == nil {
 			t.Error("the read was not cancelled")
 		}
@@ -577,4 +579,3 @@ func TestAServerInRecoveryGivesNoPosition(t *testing.T) {
 		t.Error("the check found a primary")
 	}
 }
-
