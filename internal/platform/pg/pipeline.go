@@ -56,9 +56,8 @@ func (db *DB) InOrgPipelined(
 	ctx context.Context, org string, queueReads func(b *pgx.Batch),
 	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
 ) (err error) {
-	if ctx.Value(insideKey{}) != nil {
-		panic("pg: a transaction was opened inside a transaction")
-	}
+	refuseNested(ctx)
+	noteWrite(ctx)
 	if !isOrgID(org) {
 		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
 	}
@@ -72,9 +71,8 @@ func (db *DB) InOrgPipelined(
 // an error, and nothing is written. now is the transaction's time. The rules and the errors are those of
 // InOrgPipelined.
 func (db *DB) InOrgAtOnce(ctx context.Context, org string, queue func(now time.Time, b *pgx.Batch) error) (err error) {
-	if ctx.Value(insideKey{}) != nil {
-		panic("pg: a transaction was opened inside a transaction")
-	}
+	refuseNested(ctx)
+	noteWrite(ctx)
 	if !isOrgID(org) {
 		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
 	}
