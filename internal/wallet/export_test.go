@@ -13,7 +13,12 @@ func (m *Matcher) AddToFilter(f chain.Family, a chain.Address) {
 }
 
 // Source returns the database of the filter.
-func (m *Matcher) Source() string { return m.filter.source }
+func (m *Matcher) Source() string {
+	if f := m.currentFilter(); f != nil {
+		return f.source
+	}
+	return ""
+}
 
 // Snapshot returns the base of the filter.
 func (m *Matcher) Snapshot() string { return m.filter.currentBase().snapshot }

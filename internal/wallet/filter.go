@@ -22,15 +22,15 @@ type filter struct {
 	bits  *bloom.BloomFilter
 	count int
 	base  string // a pg_snapshot
-	// next becomes the base as soon as the write-ahead log is on disk up to nextFrom. A server that crashes
-	// gives out again the numbers of transactions whose end it lost, and then the next base would hide them.
-	next     string
-	nextFrom int64
+	// pending becomes the base as soon as the write-ahead log is on disk up to pendingEnd. A server that crashes
+	// gives out again the numbers of transactions whose end it lost, and then the pending snapshot would hide them.
+	pending    string
+	pendingEnd int64
 }
 
 const (
-	// strangersTaken is the part of the strangers that a full filter takes for ours: about one of a block.
-	strangersTaken = 0.001
+	// With so many bits and hashes for each address, a full filter takes one of 1,300 strangers for ours.
+	bitsPerAddress, hashesPerAddress = 15, 10
 	// capacityMin is the least number of addresses for which a filter is made.
 	capacityMin = 10_000
 	// A filter is made for more addresses than there are, by a part of them.
@@ -43,8 +43,8 @@ func newFilter(addresses int, start reading) *filter {
 	capacity := max(addresses*headroomNumerator/headroomDenominator, capacityMin)
 	f := &filter{
 		source: start.source, capacity: capacity, builtAt: time.Now(),
-		bits: bloom.NewWithEstimates(uint(capacity), strangersTaken),
-		next: start.snapshot, nextFrom: start.inserted,
+		bits:    bloom.New(uint(capacity)*bitsPerAddress, hashesPerAddress),
+		pending: start.snapshot, pendingEnd: start.inserted,
 	}
 	f.promote(start)
 	return f
@@ -66,10 +66,10 @@ func (f *filter) checkSource(now reading) error {
 	return nil
 }
 
-// promote makes the next position the base if its part of the write-ahead log is on disk.
+// promote makes the pending snapshot the base if its part of the write-ahead log is on disk.
 func (f *filter) promote(now reading) {
-	if f.next != "" && now.flushed >= f.nextFrom {
-		f.base, f.next = f.next, ""
+	if f.pending != "" && now.flushed >= f.pendingEnd {
+		f.base, f.pending = f.pending, ""
 	}
 }
 
@@ -88,8 +88,8 @@ func (f *filter) advance(base position, now reading) {
 	}
 	f.promote(now)
 	// Without a base the reading has nothing of what was committed while the filter was built.
-	if f.next == "" && base.snapshot != "" {
-		f.next, f.nextFrom = now.snapshot, now.inserted
+	if f.pending == "" && base.snapshot != "" {
+		f.pending, f.pendingEnd = now.snapshot, now.inserted
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 //   - A filter of another database, or of an earlier state of it, is discarded.
 //   - Without a filter, and after any error with it, the index is asked about all addresses.
 //
-// A Matcher without Run has no filter. Any number of walks may use one.
+// A Matcher without Run has no filter. Any number of walks may use one. Rule DEP-58.
 type Matcher struct {
 	db     *pg.DB
 	log    *slog.Logger

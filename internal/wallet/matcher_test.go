@@ -46,7 +46,8 @@ func newMatchEnvOn(t *testing.T, d pgtest.Database) *matchEnv {
 	e.db = pgtest.OpenTraced(t, d, time.Now, e.statements)
 	e.matcher = wallet.NewMatcher(e.db, slog.New(slog.NewTextHandler(e.logs, nil)))
 	e.super = func(t *testing.T) *pgx.Conn { return connectTo(t, d.SuperURL) }
-	e.exec(t, `INSERT INTO organizations (org_id, name, created_at) VALUES ('org_1', 'one', now()) ON CONFLICT DO NOTHING`)
+	e.exec(t, `
+		INSERT INTO organizations (org_id, name, created_at) VALUES ('org_1', 'one', now()) ON CONFLICT DO NOTHING`)
 	return e
 }
 
@@ -458,7 +459,8 @@ func TestAFilterThatCannotBeTrustedIsDiscardedAndTheIndexAnswers(t *testing.T) {
 		"the trigger is off":          `ALTER TABLE wallets DISABLE TRIGGER wallets_written`,
 		"the trigger sometimes fires": `ALTER TABLE wallets ENABLE TRIGGER wallets_written`,
 		"the trigger was off": `
-			ALTER TABLE wallets DISABLE TRIGGER wallets_written; ALTER TABLE wallets ENABLE ALWAYS TRIGGER wallets_written`,
+			ALTER TABLE wallets DISABLE TRIGGER wallets_written;
+			ALTER TABLE wallets ENABLE ALWAYS TRIGGER wallets_written`,
 		"the position cannot be read": `REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC`,
 		"the table was emptied":       `SET session_replication_role = replica; TRUNCATE wallets CASCADE`,
 		"the table was written anew":  `VACUUM FULL wallets`,
@@ -516,13 +518,16 @@ func TestNoWriterChoosesTheTransactionOfARow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := super.Exec(t.Context(), `
-			INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at, written_xid)
+			INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at,
+				written_xid)
 			VALUES ($1, 'org_1', 'EVM', 'CUSTOMER_DEPOSIT', $1, '', $1, '', now(), '3')`, a); err != nil {
 			t.Fatal(err)
 		}
 		e.checkMatch(t, chain.EVM, chain.Address(a))
 	}
-	if _, err := super.Exec(t.Context(), `UPDATE wallets SET address = '0xrepaired' WHERE address = '0xfirst'`); err != nil {
+	if _, err := super.Exec(
+		t.Context(), `UPDATE wallets SET address = '0xrepaired' WHERE address = '0xfirst'`,
+	); err != nil {
 		t.Fatal(err)
 	}
 	e.checkMatch(t, chain.EVM, "0xrepaired")
@@ -602,6 +607,36 @@ func TestAReplacedDatabaseDiscardsTheFilter(t *testing.T) {
 	e.refresh(t)
 	e.checkMatch(t, chain.EVM, "0xboth", "0xrestored")
 	e.checkFilter(t, true)
+}
+
+func TestRunBuildsTheFilterAfterTheFirstMatchAndAgainAfterItWasDiscarded(t *testing.T) {
+	t.Parallel()
+	e := newMatchEnv(t)
+	e.addAddress(t, chain.EVM, "0xours")
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := e.matcher.Run(ctx); err != nil {
+			t.Errorf("got %v, want nil at the end", err)
+		}
+	})
+	hasFilter := func() bool { _, ok := e.matcher.Stats(); return ok }
+	if hasFilter() {
+		t.Error("got a filter before the first match")
+	}
+	for range 2 {
+		e.checkMatch(t, chain.EVM, "0xours")
+		pgtest.Eventually(t, hasFilter, "Run builds no filter")
+		first := e.matcher.Source()
+		e.exec(t, `VACUUM FULL wallets`)
+		e.checkMatch(t, chain.EVM, "0xours")
+		pgtest.Eventually(t, func() bool {
+			return hasFilter() && e.matcher.Source() != first
+		}, "Run builds no other filter")
+	}
+	end()
+	running.Wait()
 }
 
 // newClusterEnv starts a server of the test's own.
