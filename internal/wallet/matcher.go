@@ -268,7 +268,7 @@ func (m *Matcher) Stats() (stats FilterStats, ok bool) {
 func (m *Matcher) Run(ctx context.Context) error {
 	refresh := time.NewTicker(refreshInterval)
 	defer refresh.Stop()
-	isWanted := false
+	isWanted, lastError := false, ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -282,9 +282,13 @@ func (m *Matcher) Run(ctx context.Context) error {
 		}
 		err := m.Refresh(ctx)
 		if err == nil || ctx.Err() != nil {
+			lastError = ""
 			continue
 		}
-		m.log.WarnContext(ctx, "addresses: the filter cannot be built, the index answers", "error", err)
+		if err.Error() != lastError { // a server that forbids the statement forbids it every time
+			lastError = err.Error()
+			m.log.WarnContext(ctx, "addresses: the filter cannot be built, the index answers", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
