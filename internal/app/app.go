@@ -258,6 +258,12 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 	a.Service = service.New(serviceConf, a.parts)
 	a.metrics.RegisterSwapProviders(a.readBreakers)
 	a.metrics.RegisterSwapExposures(a.readExposures)
+	if a.conf.hasRole(RoleScan) {
+		a.metrics.RegisterAddressFilter(func() (ops.AddressFilter, bool) {
+			stats, ok := a.Matcher.Stats()
+			return ops.AddressFilter(stats), ok
+		})
+	}
 	return nil
 }
 

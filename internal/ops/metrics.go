@@ -212,6 +212,50 @@ func (c breakerCollector) Collect(sink chan<- prometheus.Metric) {
 	}
 }
 
+// AddressFilter describes the filter before the index of all addresses.
+type AddressFilter struct {
+	Addresses int
+	Bytes     int
+	BuiltAt   time.Time
+}
+
+// RegisterAddressFilter adds the filter of addresses of this process. read returns false without one. It is
+// called once.
+func (m *Metrics) RegisterAddressFilter(read func() (AddressFilter, bool)) {
+	m.registry.MustRegister(filterCollector(read))
+}
+
+type filterCollector func() (AddressFilter, bool)
+
+var (
+	filterReadyDesc = newDesc("coffer_address_filter_ready",
+		"1 while a filter answers before the index of all addresses; 0 while the index answers alone.")
+	filterAddressesDesc = newDesc("coffer_address_filter_addresses", "Addresses in the filter.")
+	filterBytesDesc     = newDesc("coffer_address_filter_bytes", "Memory of the filter.")
+	filterAgeDesc       = newDesc("coffer_address_filter_age_seconds", "Time since the filter was built.")
+)
+
+// Describe implements prometheus.Collector.
+func (filterCollector) Describe(sink chan<- *prometheus.Desc) {
+	sink <- filterReadyDesc
+	sink <- filterAddressesDesc
+	sink <- filterBytesDesc
+	sink <- filterAgeDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c filterCollector) Collect(sink chan<- prometheus.Metric) {
+	filter, ok := c()
+	if !ok {
+		sink <- prometheus.MustNewConstMetric(filterReadyDesc, prometheus.GaugeValue, 0)
+		return
+	}
+	sink <- prometheus.MustNewConstMetric(filterReadyDesc, prometheus.GaugeValue, 1)
+	sink <- prometheus.MustNewConstMetric(filterAddressesDesc, prometheus.GaugeValue, float64(filter.Addresses))
+	sink <- prometheus.MustNewConstMetric(filterBytesDesc, prometheus.GaugeValue, float64(filter.Bytes))
+	sink <- prometheus.MustNewConstMetric(filterAgeDesc, prometheus.GaugeValue, time.Since(filter.BuiltAt).Seconds())
+}
+
 // SwapExposure is what is with a provider of swaps, or is about to be paid to it.
 type SwapExposure struct {
 	Provider string

@@ -213,6 +213,9 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 			{"authority", "ours", time.Now().Add(365 * 24 * time.Hour)},
 		}
 	})
+	m.RegisterAddressFilter(func() (AddressFilter, bool) {
+		return AddressFilter{7, 96, time.Now().Add(-age * time.Second)}, true
+	})
 	m.RegisterSwapProviders(func() map[string]time.Time {
 		return map[string]time.Time{"ONE": {}, "TWO": time.Now().Add(-age * time.Second)}
 	})
@@ -296,6 +299,10 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		`coffer_swap_breaker_open_seconds{provider="ONE"}`:                                   0,
 		`coffer_swap_breaker_open_seconds{provider="TWO"}`:                                   age,
 		`coffer_swap_outstanding_usd{provider="ONE"}`:                                        850.5,
+		"coffer_address_filter_ready":                                                        1,
+		"coffer_address_filter_addresses":                                                    7,
+		"coffer_address_filter_bytes":                                                        96,
+		"coffer_address_filter_age_seconds":                                                  age,
 		`coffer_swap_outstanding_usd_max{provider="ONE"}`:                                    1000,
 		`coffer_swap_outstanding_usd{provider="TWO"}`:                                        0,
 		`coffer_swap_outstanding_unvalued{provider="THREE"}`:                                 2,

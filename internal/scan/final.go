@@ -14,6 +14,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/trace"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // StepFinal takes one step of the final walk: at most one block. moved is false if there is no new
@@ -102,6 +103,9 @@ func (w *Walker) stepFinalAhead(ctx context.Context, prefetch *prefetcher) (move
 	switch {
 	case errors.Is(err, errCursorMoved):
 		return true, nil
+	case errors.Is(err, wallet.ErrOutdated):
+		w.log.Info("scan: the block is read again", "height", b.Height, "reason", err)
+		return true, nil
 	case errors.Is(err, ErrFinalityBroken):
 		return false, w.handleParentMismatch(ctx, b.Block)
 	case err != nil:
@@ -126,6 +130,7 @@ func (w *Walker) stepFinalAhead(ctx context.Context, prefetch *prefetcher) (move
 type preparedBlock struct {
 	chain.Contents
 	arrivals []Arrival
+	match    wallet.Match // of its recipients
 	findings []finding
 	pending  []pendingTrace // transactions of the block that are still to be traced
 	unusable map[int]string // mints that are no longer what the catalogue says, with the reason
@@ -166,7 +171,7 @@ func (w *Walker) prepareBlock(ctx context.Context, height uint64) (b preparedBlo
 	if balances, b.pending, b.err = w.addInternalTransfers(ctx, &b.Contents); b.err != nil {
 		return b
 	}
-	if b.arrivals, b.err = w.matchArrivals(ctx, b.Contents); b.err != nil {
+	if b.arrivals, b.match, b.err = w.matchArrivals(ctx, b.Contents); b.err != nil {
 		return b
 	}
 	if !b.BalancesProven {
@@ -250,6 +255,9 @@ func (w *Walker) commitBlock(ctx context.Context, cursor chain.Block, b prepared
 		}
 		if moved.RowsAffected() == 0 {
 			return errCursorMoved
+		}
+		if err := b.match.Recheck(ctx, tx); err != nil {
+			return err
 		}
 		proof := Proof{Chain: w.conf.Chain, Block: b.Block}
 		if proof.ID, err = ensureProof(ctx, tx, w.conf.Chain, b.Contents); err != nil {

@@ -74,7 +74,7 @@ func (w *Walker) StepHead(ctx context.Context) (moved bool, err error) {
 		return w.followFork(ctx, rows, final, latest)
 	}
 	w.addRecentTransfers(ctx, &c)
-	arrivals, err := w.matchArrivals(ctx, c)
+	arrivals, _, err := w.matchArrivals(ctx, c)
 	if err != nil {
 		return false, err
 	}
@@ -174,7 +174,7 @@ func (w *Walker) restartHead(ctx context.Context, rows []chain.Block, final chai
 			return false, fmt.Errorf("read recent block %d: %w", base, err)
 		}
 		w.addRecentTransfers(ctx, &c)
-		if arrivals, err = w.matchArrivals(ctx, c); err != nil {
+		if arrivals, _, err = w.matchArrivals(ctx, c); err != nil {
 			return false, err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
-	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
 
@@ -212,24 +211,22 @@ func (w *Walker) findUnexplained(
 			)
 		}
 	}
-	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		x.wallets, err = w.findWallets(ctx, tx, func(yield func(chain.Address) bool) {
-			for _, b := range changes.Changes {
-				if !yield(b.Address) {
-					return
-				}
+	match, err := w.findWallets(ctx, func(yield func(chain.Address) bool) {
+		for _, b := range changes.Changes {
+			if !yield(b.Address) {
+				return
 			}
-			for _, t := range c.Transfers {
-				if t.Contract == "" && !yield(t.To) {
-					return
-				}
+		}
+		for _, t := range c.Transfers {
+			if t.Contract == "" && !yield(t.To) {
+				return
 			}
-		})
-		return err
+		}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look up the balances that block %d changed: %w", c.Height, err)
 	}
+	x.wallets = match.Wallets
 	var raised []chain.BalanceChange
 	addresses := map[chain.Address]bool{}
 	for _, b := range changes.Changes {
@@ -372,18 +369,14 @@ func (x *unexplainedGains) checkTrace(
 	if len(transfers) == 0 {
 		return nil
 	}
-	var wallets map[chain.Address]wallet.Wallet
-	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		wallets, err = w.findWallets(ctx, tx, func(yield func(chain.Address) bool) {
-			for _, m := range transfers {
-				if !yield(m.From) {
-					return
-				}
+	match, err := w.findWallets(ctx, func(yield func(chain.Address) bool) {
+		for _, m := range transfers {
+			if !yield(m.From) {
+				return
 			}
-		})
-		return err
+		}
 	})
-	if err == nil && len(wallets) > 0 {
+	if err == nil && len(match.Wallets) > 0 {
 		err = fmt.Errorf("calls come from an address of this installation, which has no code: %w", errTraceMismatch)
 	}
 	return err
@@ -456,23 +449,20 @@ func (w *Walker) traceRecent(ctx context.Context, c chain.Contents) (transfers [
 		return nil, err
 	}
 	receivers := map[chain.TxHash][]chain.Address{}
-	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		wallets, err := w.findWallets(ctx, tx, func(yield func(chain.Address) bool) {
-			for _, b := range changes.Changes {
-				if !yield(b.Address) {
-					return
-				}
-			}
-		})
+	match, err := w.findWallets(ctx, func(yield func(chain.Address) bool) {
 		for _, b := range changes.Changes {
-			if _, ok := wallets[b.Address]; ok && mayHaveReceived(c, b) {
-				receivers[b.Tx] = append(receivers[b.Tx], b.Address)
+			if !yield(b.Address) {
+				return
 			}
 		}
-		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	for _, b := range changes.Changes {
+		if _, ok := match.Wallets[b.Address]; ok && mayHaveReceived(c, b) {
+			receivers[b.Tx] = append(receivers[b.Tx], b.Address)
+		}
 	}
 	for _, tx := range slices.SortedFunc(
 		maps.Keys(receivers), func(a, b chain.TxHash) int { return cmp.Compare(a, b) },

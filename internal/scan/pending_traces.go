@@ -121,7 +121,7 @@ func (w *Walker) retryTraces(ctx context.Context, b untracedBlock) error {
 	}
 	internalOnly := c
 	internalOnly.Transfers = transfers
-	arrivals, err := w.matchArrivals(ctx, internalOnly)
+	arrivals, _, err := w.matchArrivals(ctx, internalOnly)
 	if err != nil {
 		return err
 	}

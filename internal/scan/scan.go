@@ -98,6 +98,8 @@ var errCursorMoved = errors.New("another process moved the scan")
 type Config struct {
 	Chain  chain.Name
 	Reader chain.Reader
+	// Matcher finds our wallets; the walks of all chains share one. The default is one without a filter.
+	Matcher *wallet.Matcher
 	// Start is the block after which the first start begins. Nil means the final block of that
 	// moment. Later starts continue at the cursor.
 	Start *uint64
@@ -149,6 +151,9 @@ func New(db *pg.DB, conf Config, listener Listener, log *slog.Logger) *Walker {
 	}
 	if conf.HeadDepth == 0 {
 		conf.HeadDepth = headDepthDefault
+	}
+	if conf.Matcher == nil {
+		conf.Matcher = wallet.NewMatcher(db, log)
 	}
 	w := &Walker{db: db, conf: conf, listener: listener, log: log.With("chain", string(conf.Chain))}
 	w.tokens, _ = conf.Reader.(chain.TokenInspector)
@@ -308,15 +313,15 @@ func (w *Walker) readCursor(ctx context.Context) (block chain.Block, ok bool, er
 	return block, ok, nil
 }
 
-// matchArrivals returns the movements of a block to our addresses, with their senders. It asks only
-// for the senders of those, because the question can be expensive.
-func (w *Walker) matchArrivals(ctx context.Context, c chain.Contents) ([]Arrival, error) {
-	arrivals, err := w.findArrivals(ctx, c)
+// matchArrivals returns the movements of a block to our addresses, with their senders, and what was
+// matched. It asks only for the senders of those, because the question can be expensive.
+func (w *Walker) matchArrivals(ctx context.Context, c chain.Contents) ([]Arrival, wallet.Match, error) {
+	arrivals, match, err := w.findArrivals(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("look up the receivers in block %d: %w", c.Height, err)
+		return nil, match, fmt.Errorf("look up the receivers in block %d: %w", c.Height, err)
 	}
 	if len(arrivals) == 0 {
-		return nil, nil
+		return nil, match, nil
 	}
 	transfers := make([]chain.Transfer, len(arrivals))
 	for i, f := range arrivals {
@@ -330,15 +335,14 @@ func (w *Walker) matchArrivals(ctx context.Context, c chain.Contents) ([]Arrival
 		err = w.fillSenders(ctx, arrivals, senders)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look up the senders in block %d: %w", c.Height, err)
+		return nil, match, fmt.Errorf("look up the senders in block %d: %w", c.Height, err)
 	}
-	return arrivals, nil
+	return arrivals, match, nil
 }
 
-// findWallets returns our wallets among the addresses, by address.
-func (w *Walker) findWallets(
-	ctx context.Context, tx pg.Tx, addresses iter.Seq[chain.Address],
-) (map[chain.Address]wallet.Wallet, error) {
+// findWallets finds our wallets among the addresses. A block was read before, so an address that it pays
+// was handed out, and committed, before.
+func (w *Walker) findWallets(ctx context.Context, addresses iter.Seq[chain.Address]) (wallet.Match, error) {
 	var distinct []chain.Address
 	isDuplicate := map[chain.Address]bool{}
 	for a := range addresses {
@@ -347,16 +351,12 @@ func (w *Walker) findWallets(
 			distinct = append(distinct, a)
 		}
 	}
-	return wallet.ByAddresses(ctx, tx, w.conf.Chain.Family(), distinct)
+	return w.conf.Matcher.Match(ctx, w.conf.Chain.Family(), distinct)
 }
 
 // fillSenders sets Senders, From and FromOwnWallets of the arrivals. Rule DEP-8.
 func (w *Walker) fillSenders(ctx context.Context, arrivals []Arrival, senders [][]chain.Address) error {
-	var wallets map[chain.Address]wallet.Wallet
-	err := w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) (err error) {
-		wallets, err = w.findWallets(ctx, tx, slices.Values(slices.Concat(senders...)))
-		return err
-	})
+	match, err := w.findWallets(ctx, slices.Values(slices.Concat(senders...)))
 	if err != nil {
 		return err
 	}
@@ -369,7 +369,7 @@ func (w *Walker) fillSenders(ctx context.Context, arrivals []Arrival, senders []
 		// stranger.
 		f.FromOwnWallets = !f.Freed && len(addresses) > 0 &&
 			!slices.ContainsFunc(addresses, func(a chain.Address) bool {
-				_, isOwn := wallets[a]
+				_, isOwn := match.Wallets[a]
 				return !isOwn
 			})
 	}
@@ -377,26 +377,28 @@ func (w *Walker) fillSenders(ctx context.Context, arrivals []Arrival, senders []
 }
 
 // findArrivals returns the movements of a block to our addresses, with wallet and mint, without
-// senders.
-func (w *Walker) findArrivals(ctx context.Context, c chain.Contents) (arrivals []Arrival, err error) {
+// senders, and what was matched.
+func (w *Walker) findArrivals(
+	ctx context.Context, c chain.Contents,
+) (arrivals []Arrival, match wallet.Match, err error) {
+	match, err = w.findWallets(ctx, func(yield func(chain.Address) bool) {
+		for _, t := range c.Transfers {
+			if !yield(t.To) {
+				return
+			}
+		}
+	})
+	if err != nil || len(match.Wallets) == 0 {
+		return nil, match, err
+	}
 	err = w.db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		arrivals = nil
-		wallets, err := w.findWallets(ctx, tx, func(yield func(chain.Address) bool) {
-			for _, t := range c.Transfers {
-				if !yield(t.To) {
-					return
-				}
-			}
-		})
-		if err != nil || len(wallets) == 0 {
-			return err
-		}
 		catalogue, err := mint.LoadCatalogue(ctx, tx)
 		if err != nil {
 			return err
 		}
 		for _, t := range c.Transfers {
-			receiver, ok := wallets[t.To]
+			receiver, ok := match.Wallets[t.To]
 			if !ok || t.Amount.IsZero() {
 				continue
 			}
@@ -414,5 +416,5 @@ func (w *Walker) findArrivals(ctx context.Context, c chain.Contents) (arrivals [
 		}
 		return nil
 	})
-	return arrivals, err
+	return arrivals, match, err
 }

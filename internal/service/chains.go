@@ -15,8 +15,8 @@ import (
 func (s *Service) buildChain(name chain.Name, ch chain.Chain) {
 	conf := s.conf.Chains[name]
 	walks := scan.Config{
-		Chain: name, Reader: ch.Reader, Start: conf.Start, PollInterval: conf.ScanInterval,
-		FinalityListeners: s.finalityListeners(),
+		Chain: name, Reader: ch.Reader, Matcher: s.Matcher, Start: conf.Start,
+		PollInterval: conf.ScanInterval, FinalityListeners: s.finalityListeners(),
 	}
 	if report := s.parts.OnScanError; report != nil {
 		walks.OnError = func(walk string, err error) { report(name, walk, err) }

@@ -49,7 +49,7 @@ func (s *Service) ScanLoops() (loops []Loop) {
 	for name, walker := range s.walkers {
 		loops = append(loops, Loop{"scan", name, walker.Run})
 	}
-	return loops
+	return append(loops, Loop{"addresses", "", s.Matcher.Run})
 }
 
 // DispatchLoops returns the loops that make the payments.

@@ -149,6 +149,7 @@ type Parts struct {
 type Service struct {
 	Chains      chain.Chains
 	Wallets     *wallet.Service
+	Matcher     *wallet.Matcher // of the walks of all chains
 	Deposits    *deposit.Service
 	Withdrawals *withdrawal.Service
 	Transfers   *transfer.Service
@@ -190,6 +191,7 @@ func New(conf Config, parts Parts) *Service {
 	}
 	s := &Service{
 		Chains: parts.Chains, Wallets: wallet.New(parts.DB, parts.Signer, parts.AttestKey),
+		Matcher:   wallet.NewMatcher(parts.DB, parts.Log),
 		Transfers: transfer.New(parts.DB, wire.NewRecorder()), conf: conf, parts: parts,
 		walkers: map[chain.Name]*scan.Walker{}, dispatchWorkers: map[chain.Name]*dispatch.Worker{},
 		sweepers: map[chain.Name]*sweep.Sweeper{},

@@ -488,7 +488,7 @@ func (h *testEnv) madeUp(c columnOf) string {
 		return "{}"
 	}
 	switch c.Type {
-	case "integer", "bigint", "smallint", "numeric":
+	case "integer", "bigint", "smallint", "numeric", "xid8":
 		return "1"
 	case "boolean":
 		return "true"
@@ -531,6 +531,8 @@ func (h *testEnv) values(tx pgx.Tx, c columnOf) (all []string) {
 			"coalesce("+column+", now()) - interval '1 hour'", "now()")
 	case "bytea":
 		all = append(all, `'\x01'`, `'\x'`)
+	case "xid8":
+		all = append(all, "'1'", "'5'")
 	case "uuid":
 		all = append(all, "'00000000-0000-0000-0000-000000000001'", "'00000000-0000-0000-0000-000000000002'")
 	case "jsonb", "json":

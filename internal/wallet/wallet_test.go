@@ -3,6 +3,7 @@ package wallet_test
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,13 +30,14 @@ type testEnv struct {
 	owner  *pgxpool.Pool
 	signer *local.Signer
 	book   *wallet.Service
+	attest ed25519.PublicKey
 }
 
 func newTestEnv(t *testing.T) testEnv {
 	t.Helper()
 	db := pgtest.New(t)
 	s, attest := signertest.New(t)
-	w := testEnv{db: db, owner: pgtest.OwnerPool(t, db), signer: s, book: wallet.New(db, s, attest)}
+	w := testEnv{db: db, owner: pgtest.OwnerPool(t, db), signer: s, book: wallet.New(db, s, attest), attest: attest}
 	w.exec(t, `ALTER TABLE wallets DISABLE TRIGGER wallets_stay`) // as a thief of the database would
 	w.exec(
 		t, `INSERT INTO organizations (org_id, name, created_at) VALUES ($1, 'one', now()), ($2, 'two', now())`,
