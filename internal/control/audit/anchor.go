@@ -319,6 +319,6 @@ var OldestUnsealed = `
 var OldestUnanchored = `
 	SELECT a.at
 	FROM (SELECT coalesce((SELECT position FROM audit_anchors ORDER BY number DESC LIMIT 1), 0) + 1 AS position) n
-	CROSS JOIN LATERAL ` + places("n.position", "n.position") + ` s
+	CROSS JOIN LATERAL ` + sealsBetween("n.position", "n.position") + ` s
 	JOIN audit_log a USING (audit_id)
 	ORDER BY s.position LIMIT 1`

@@ -75,11 +75,12 @@ func (d *desk) sealed() int {
 			break
 		}
 	}
-	return d.count(countPlaces)
+	return d.count(countSeals)
 }
 
-// countPlaces counts the rows that have a position, alone or in a run.
-const countPlaces = `SELECT (SELECT count(*) FROM audit_seal) + (SELECT coalesce(sum(last - first + 1), 0)::bigint FROM audit_runs)`
+// countSeals counts the rows that have a position, alone or in a run.
+const countSeals = `
+	SELECT (SELECT count(*) FROM audit_seal) + (SELECT coalesce(sum(last - first + 1), 0)::bigint FROM audit_runs)`
 
 // sealAlone lets the sealer seal each row by itself, as for a week after an upgrade.
 func (d *desk) sealAlone() { d.tamper(`UPDATE audit_chain SET runs_from = 'infinity'`) }
@@ -254,7 +255,7 @@ func TestARowStandsBehindWhatWasCommittedBeforeIt(t *testing.T) {
 	}
 	writing.Wait()
 	pgtest.Eventually(t, func() bool {
-		return d.count(countPlaces) == d.count(`SELECT count(*) FROM audit_log`)
+		return d.count(countSeals) == d.count(`SELECT count(*) FROM audit_log`)
 	}, "every row has its place")
 	stop()
 	running.Wait()
@@ -262,8 +263,10 @@ func TestARowStandsBehindWhatWasCommittedBeforeIt(t *testing.T) {
 		SELECT count(*) FROM (
 			SELECT a.resource_id, (a.detail #>> '{}')::int AS nth, lag((a.detail #>> '{}')::int) OVER (PARTITION BY a.resource_id ORDER BY s.position) AS before
 			FROM audit_log a JOIN (
-				SELECT r.first, g.id AS audit_id, r.first + row_number() OVER (PARTITION BY r.first ORDER BY g.id) - 1 AS position
-				FROM audit_runs r, unnest(r.ids) u, generate_series(lower(u), upper(u) - 1) g (id)) s USING (audit_id)) o WHERE before >= nth`); n != 0 {
+				SELECT g.id AS audit_id,
+					r.first + row_number() OVER (PARTITION BY r.first ORDER BY g.id) - 1 AS position
+				FROM audit_runs r, unnest(r.ids) u, generate_series(lower(u), upper(u) - 1) g (id)) s USING (audit_id)) o
+		WHERE before >= nth`); n != 0 {
 		t.Errorf("got %d rows before one that was committed before they were written", n)
 	}
 	if f := d.examined(); !f.IsIntact() || f.Rows != int64(d.count(`SELECT count(*) FROM audit_log`)) {
@@ -372,7 +375,8 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 					// chain.
 					d.tamper(`UPDATE audit_log SET resource_id = 'x' WHERE audit_id = 2`,
 						`DELETE FROM audit_seal`, `DELETE FROM audit_runs`,
-						`UPDATE audit_chain SET position = 0, sealed_through = 0, hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8'))`)
+						`UPDATE audit_chain SET position = 0, sealed_through = 0,
+							hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8'))`)
 					d.sealer = audit.Sealer{DB: d.db}
 					d.sealed()
 				}

@@ -58,11 +58,11 @@ func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 			return err
 		}
 		var t trailer
-		last, err := loadLastPlace(ctx, tx)
+		last, err := loadLastSeal(ctx, tx)
 		if err != nil {
 			return err
 		}
-		err = forEachPlace(ctx, tx, 1, last, func(l Line) error {
+		err = forEachSeal(ctx, tx, 1, last, func(l Line) error {
 			t.Sealed++
 			return encoder.Encode(l)
 		})
@@ -141,7 +141,7 @@ func ExamineRange(ctx context.Context, tx pg.Tx, chain string, first, last int64
 		}
 	}
 	expected := first
-	err = forEachPlace(ctx, tx, first, last, func(l Line) error {
+	err = forEachSeal(ctx, tx, first, last, func(l Line) error {
 		if l.Position > expected {
 			add("positions %d to %d are missing", expected, l.Position-1)
 		} else if problem := l.describeBreak(expected, prevHash); problem != "" {

@@ -8,9 +8,9 @@ func (s *Sealer) Hasten(batch int) { s.batch, s.skipLock = batch, true }
 // Query returns the query of the entries that match the filter.
 func (f Filter) Query() *pagination.Query { return f.query() }
 
-// PlaceOf, Places and IsSealed return SQL of places.
+// SealOf, Places and IsSealed return SQL of places.
 var (
-	PlaceOf  = placeOf
-	Places   = places
-	IsSealed = isSealed
+	SealOf       = sealOf
+	SealsBetween = sealsBetween
+	IsSealed     = isSealed
 )

@@ -158,7 +158,7 @@ func (f *Follower) step(ctx context.Context) (isFull bool, err error) {
 func listSealed(ctx context.Context, tx pg.Tx, first, last int64) ([]Change, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT s.position, coalesce(a.org_id, ''), a.resource_kind, a.resource_id
-		FROM `+places("$1", "$2")+` s
+		FROM `+sealsBetween("$1", "$2")+` s
 		CROSS JOIN LATERAL (SELECT * FROM audit_log l WHERE l.audit_id = s.audit_id LIMIT 1) a
 		ORDER BY s.position`, first, last)
 	if err != nil {

@@ -159,7 +159,8 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 	var end Hash
 	var writesRuns bool
 	if err := tx.QueryRow(
-		ctx, `SELECT position, hash, sealed_through, runs_from <= now() OR EXISTS (SELECT FROM audit_runs) FROM audit_chain`,
+		ctx, `
+		SELECT position, hash, sealed_through, runs_from <= now() OR EXISTS (SELECT FROM audit_runs) FROM audit_chain`,
 	).Scan(&position, end.scanner(), &settled, &writesRuns); err != nil {
 		return 0, fmt.Errorf("read the end of the chain: %w", err)
 	}

@@ -33,14 +33,15 @@ func LoadOrgSeals(ctx context.Context, db *pg.DB, org string, entries []int64) (
 			SELECT a.at, encode(s.hash, 'hex'), EXISTS (
 				SELECT FROM audit_anchors n JOIN audit_chain c ON c.chain_id = n.chain_id
 				WHERE n.position >= s.position AND encode(`+HashAt("n.position")+`, 'hex') = n.hash)
-			FROM audit_log a CROSS JOIN LATERAL `+placeOf("a.audit_id")+` s
+			FROM audit_log a CROSS JOIN LATERAL `+sealOf("a.audit_id")+` s
 			WHERE a.org_id = $1 ORDER BY a.at DESC, a.audit_id DESC LIMIT 1`, org).
 			Scan(&seals.SealedThrough, &seals.Hash, &seals.IsSigned)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("read how far the audit log of %s is sealed: %w", org, err)
 		}
 		rows, err := tx.Query(ctx, `
-			SELECT a.audit_id FROM audit_log a WHERE a.audit_id = ANY ($2) AND a.org_id = $1 AND `+isSealed("a.audit_id"), org, entries)
+			SELECT a.audit_id FROM audit_log a
+			WHERE a.audit_id = ANY ($2) AND a.org_id = $1 AND `+isSealed("a.audit_id"), org, entries)
 		if err != nil {
 			return fmt.Errorf("read which entries of %s are sealed: %w", org, err)
 		}

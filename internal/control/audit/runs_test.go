@@ -35,9 +35,7 @@ func TestRunsGiveTheSamePositionsAndHashesAsSealsOfSingleRows(t *testing.T) {
 		d.write(fmt.Sprint("a", i), fmt.Sprint("b", i))
 		if i%7 == 3 {
 			// Rows that are never committed leave gaps in the ids.
-			if _, err := d.super.Exec(t.Context(), `SELECT nextval('audit_log_audit_id_seq') FROM generate_series(1, 3)`); err != nil {
-				t.Fatal(err)
-			}
+			d.count(`SELECT max(nextval('audit_log_audit_id_seq')) FROM generate_series(1, 3)`)
 		}
 		if i%11 == 5 {
 			tx, err := d.super.Begin(t.Context())
@@ -72,7 +70,9 @@ func TestRunsGiveTheSamePositionsAndHashesAsSealsOfSingleRows(t *testing.T) {
 	}
 }
 
-const insertRow = `INSERT INTO audit_log (at, actor_kind, actor_id, action, resource_kind, resource_id) VALUES (now(), 'SYSTEM', 'test', 'thing.done', 'THING', $1)`
+const insertRow = `
+	INSERT INTO audit_log (at, actor_kind, actor_id, action, resource_kind, resource_id)
+	VALUES (now(), 'SYSTEM', 'test', 'thing.done', 'THING', $1)`
 
 // twin returns a desk with a copy of the database.
 func (d *desk) twin() *desk {
@@ -124,7 +124,8 @@ func TestAChainOfBothKindsIsOneChain(t *testing.T) {
 	if got := d.sealed(); got != alone+4 || d.count(`SELECT count(*) FROM audit_seal`) != alone+1 {
 		t.Errorf("got %d rows sealed, want %d alone and three in runs", got, alone+1)
 	}
-	if f := d.examined(); !f.IsIntact() || f.Rows != int64(alone+4) || f.Unsealed != 0 || f.AnchoredRows != int64(alone) {
+	if f := d.examined(); !f.IsIntact() || f.Rows != int64(alone+4) || f.Unsealed != 0 ||
+		f.AnchoredRows != int64(alone) {
 		t.Errorf("got %+v, want one intact chain", f)
 	}
 	if got, want := waitResources(t, watch, 4), []string{"alone4", "run1", "late", "run2"}; !slices.Equal(got, want) {
@@ -189,10 +190,14 @@ func TestARunThatWasChangedNamesItsRow(t *testing.T) {
 		want   string
 	}{
 		"a hash": {
-			[]string{`UPDATE audit_runs SET hashes = set_byte(hashes, 100, 255 - get_byte(hashes, 100))`}, "row 4 (id 4",
+			[]string{`UPDATE audit_runs SET hashes = set_byte(hashes, 100, 255 - get_byte(hashes, 100))`},
+			"row 4 (id 4",
 		},
-		"two hashes exchanged": {[]string{`UPDATE audit_runs SET hashes =
-			substr(hashes, 1, 64) || substr(hashes, 97, 32) || substr(hashes, 65, 32) || substr(hashes, 129)`}, "row 3 (id 3"},
+		"two hashes exchanged": {
+			[]string{`UPDATE audit_runs SET hashes =
+			substr(hashes, 1, 64) || substr(hashes, 97, 32) || substr(hashes, 65, 32) || substr(hashes, 129)`},
+			"row 3 (id 3",
+		},
 		"an id exchanged": {
 			[]string{`UPDATE audit_runs SET ids = '{[1,4),[5,7),[9,10)}'`}, "row 4 (id 5",
 		},
@@ -202,14 +207,19 @@ func TestARunThatWasChangedNamesItsRow(t *testing.T) {
 		}, "row 4 (id 5"},
 		"a place inside and its count": {[]string{
 			unguarded,
-			`UPDATE audit_runs SET ids = '{[1,4),[5,7)}', last = 5, hashes = substr(hashes, 1, 96) || substr(hashes, 129)`,
+			`UPDATE audit_runs SET ids = '{[1,4),[5,7)}', last = 5,
+				hashes = substr(hashes, 1, 96) || substr(hashes, 129)`,
 		}, "row 4 (id 5"},
 		"a place more": {[]string{
-			unguarded, `INSERT INTO audit_log OVERRIDING SYSTEM VALUE SELECT 9, org_id, at, actor_kind, actor_id, action,
-				resource_kind, resource_id, detail FROM audit_log WHERE audit_id = 4`,
+			unguarded,
+			`INSERT INTO audit_log OVERRIDING SYSTEM VALUE
+				SELECT 9, org_id, at, actor_kind, actor_id, action, resource_kind, resource_id, detail
+				FROM audit_log WHERE audit_id = 4`,
 			`UPDATE audit_runs SET ids = '{[1,7),[9,10)}'`,
 		}, "row 7 (id 9)"},
-		"hashes cut off": {[]string{unguarded, `UPDATE audit_runs SET hashes = substr(hashes, 1, 100)`}, "row 4 (id 4)"},
+		"hashes cut off": {
+			[]string{unguarded, `UPDATE audit_runs SET hashes = substr(hashes, 1, 100)`}, "row 4 (id 4)",
+		},
 		"a run of no ids": {
 			[]string{unguarded, `UPDATE audit_runs SET ids = '{}'`}, "rows at the end were removed",
 		},
@@ -293,7 +303,8 @@ func TestTheDatabaseTakesNoRowAndNoPositionTwice(t *testing.T) {
 // run returns a statement that writes a run that ends as the chain ends.
 func run(first, last int, ids string) string {
 	return fmt.Sprintf(`INSERT INTO audit_runs (first, last, ids, hashes)
-		SELECT %d, %d, '%s', convert_to(repeat('x', 32), 'UTF8') || repeat('y', 32 * %d)::bytea || c.hash FROM audit_chain c`,
+		SELECT %d, %d, '%s', convert_to(repeat('x', 32), 'UTF8') || repeat('y', 32 * %d)::bytea || c.hash
+		FROM audit_chain c`,
 		first, last, ids, max(last-first-1, 0))
 }
 
@@ -305,7 +316,8 @@ func TestAPlaceIsFoundByItsIndex(t *testing.T) {
 	super := pgtest.Superuser(t, d.db)
 	if _, err := super.Exec(t.Context(), `
 		INSERT INTO audit_log (org_id, at, actor_kind, actor_id, action, resource_kind, resource_id)
-		SELECT $1, now(), 'OPERATOR', 'opr_1', 'thing.done', 'THING', 'thing_' || n FROM generate_series(1, 20000) n`, org,
+		SELECT $1, now(), 'OPERATOR', 'opr_1', 'thing.done', 'THING', 'thing_' || n
+		FROM generate_series(1, 20000) n`, org,
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -318,11 +330,12 @@ func TestAPlaceIsFoundByItsIndex(t *testing.T) {
 		t.Fatalf("got %d runs, want so many that a whole look is seen", runs)
 	}
 	for name, sql := range map[string]string{
-		"the hash at a position":        `SELECT ` + audit.HashAt("$1::bigint"),
-		"the place of a row":            `SELECT position, hash FROM ` + audit.PlaceOf("$1::bigint") + ` p`,
-		"the places of a few positions": `SELECT position, audit_id FROM ` + audit.Places("$1::bigint", "$1::bigint + 30") + ` p`,
-		"whether a row is sealed":       `SELECT ` + audit.IsSealed("$1::bigint"),
-		"the oldest unsealed row":       audit.OldestUnsealed + ` OFFSET $1::bigint - $1`,
+		"the hash at a position": `SELECT ` + audit.HashAt("$1::bigint"),
+		"the place of a row":     `SELECT position, hash FROM ` + audit.SealOf("$1::bigint") + ` p`,
+		"the places of a few positions": `SELECT position, audit_id FROM ` +
+			audit.SealsBetween("$1::bigint", "$1::bigint + 30") + ` p`,
+		"whether a row is sealed": `SELECT ` + audit.IsSealed("$1::bigint"),
+		"the oldest unsealed row": audit.OldestUnsealed + ` OFFSET $1::bigint - $1`,
 	} {
 		err := d.db.ReadSystem(t.Context(), func(ctx context.Context, tx pg.Tx) error {
 			tx, reads := pgtest.WatchReads(tx)

@@ -27,7 +27,8 @@ func Unsealed(settled string) string {
 		SELECT coalesce(range_agg(u.ids), '{}') FROM (
 			SELECT r.ids FROM audit_runs r WHERE r.ids && int8range({settled}, NULL, '()')
 			UNION ALL
-			SELECT int8multirange(int8range(s.audit_id, s.audit_id, '[]')) FROM audit_seal s WHERE s.audit_id > {settled}) u)`,
+			SELECT int8multirange(int8range(s.audit_id, s.audit_id, '[]'))
+			FROM audit_seal s WHERE s.audit_id > {settled}) u)`,
 		"{settled}", settled)
 }
 
@@ -37,8 +38,8 @@ func isSealed(id string) string {
 		(SELECT true FROM audit_seal s WHERE s.audit_id = {id} LIMIT 1), false)`, "{id}", id)
 }
 
-// placeOf returns the SQL of the place (position, hash) of a row of the log, to be joined laterally.
-func placeOf(id string) string {
+// sealOf returns the SQL of the place (position, hash) of a row of the log, to be joined laterally.
+func sealOf(id string) string {
 	return replaced(`(
 		SELECT s.position, s.hash FROM audit_seal s WHERE s.audit_id = {id}
 		UNION ALL
@@ -49,9 +50,9 @@ func placeOf(id string) string {
 		WHERE r.ids @> {id})`, "{id}", id)
 }
 
-// places returns the SQL of the places (position, audit_id, hash) from one position to another. The hashes of a run
-// are read once, and not for each of its rows.
-func places(first, last string) string {
+// sealsBetween returns the SQL of the places (position, audit_id, hash) from one position to another. The
+// hashes of a run are read once, and not for each of its rows.
+func sealsBetween(first, last string) string {
 	return replaced(`(
 		SELECT s.position, s.audit_id, s.hash FROM audit_seal s WHERE s.position BETWEEN {first} AND {last}
 		UNION ALL
@@ -67,35 +68,36 @@ func places(first, last string) string {
 
 func replaced(sql string, names ...string) string { return strings.NewReplacer(names...).Replace(sql) }
 
-// placesRead is how many positions one statement reads, so that none sorts more.
-const placesRead = 4000
+// sealsRead is how many positions one statement reads, so that none sorts more.
+const sealsRead = 4000
 
-// selectPlaces reads places with their rows, in order, including places whose rows are gone.
-var selectPlaces = `
-	SELECT s.position, s.hash, s.audit_id, a.audit_id IS NULL, a.org_id, a.at, coalesce(a.actor_kind, ''), coalesce(a.actor_id, ''),
-		coalesce(a.action, ''), coalesce(a.resource_kind, ''), coalesce(a.resource_id, ''), coalesce(a.detail::text, '')
-	FROM ` + places("$1", "$2") + ` s
+// selectSeals reads places with their rows, in order, including places whose rows are gone.
+var selectSeals = `
+	SELECT s.position, s.hash, s.audit_id, a.audit_id IS NULL, a.org_id, a.at,
+		coalesce(a.actor_kind, ''), coalesce(a.actor_id, ''), coalesce(a.action, ''),
+		coalesce(a.resource_kind, ''), coalesce(a.resource_id, ''), coalesce(a.detail::text, '')
+	FROM ` + sealsBetween("$1", "$2") + ` s
 	-- The number of rows of a run is no guess of the planner: each row is looked up by its id.
 	LEFT JOIN LATERAL (SELECT * FROM audit_log l WHERE l.audit_id = s.audit_id LIMIT 1) a ON true
 	ORDER BY s.position, s.audit_id`
 
-// forEachPlace calls fn for each place from one position to another, in order. The first error of fn ends it.
-func forEachPlace(ctx context.Context, tx pg.Tx, first, last int64, fn func(Line) error) error {
-	for ; first <= last; first += placesRead {
-		part := min(last, first+placesRead-1)
-		if err := pg.ForEachRow(ctx, tx, selectPlaces, []any{first, part}, scanSealed, fn); err != nil {
+// forEachSeal calls fn for each place from one position to another, in order. The first error of fn ends it.
+func forEachSeal(ctx context.Context, tx pg.Tx, first, last int64, fn func(Line) error) error {
+	for ; first <= last; first += sealsRead {
+		part := min(last, first+sealsRead-1)
+		if err := pg.ForEachRow(ctx, tx, selectSeals, []any{first, part}, scanSealed, fn); err != nil {
 			return fmt.Errorf("read positions %d to %d of the audit chain: %w", first, part, err)
 		}
 	}
 	return nil
 }
 
-// loadLastPlace returns the last position that a place has, which is the end of the chain unless the chain was
+// loadLastSeal returns the last position that a place has, which is the end of the chain unless the chain was
 // tampered with. The ids of a run count even where it has no hashes for them.
-func loadLastPlace(ctx context.Context, tx pg.Tx) (position int64, err error) {
+func loadLastSeal(ctx context.Context, tx pg.Tx) (position int64, err error) {
 	if err = tx.QueryRow(ctx, `
-		SELECT coalesce(greatest((SELECT max(position) FROM audit_seal),
-			(SELECT greatest(last, first + audit_run_length(ids) - 1) FROM audit_runs ORDER BY first DESC LIMIT 1)), 0)`,
+		SELECT coalesce(greatest((SELECT max(position) FROM audit_seal), (
+			SELECT greatest(last, first + audit_run_length(ids) - 1) FROM audit_runs ORDER BY first DESC LIMIT 1)), 0)`,
 	).Scan(&position); err != nil {
 		return 0, fmt.Errorf("read the last position of the audit chain: %w", err)
 	}
