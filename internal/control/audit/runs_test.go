@@ -38,10 +38,7 @@ func TestRunsGiveTheSamePositionsAndHashesAsSealsOfSingleRows(t *testing.T) {
 			d.count(`SELECT max(nextval('audit_log_audit_id_seq')) FROM generate_series(1, 3)`)
 		}
 		if i%11 == 5 {
-			tx, err := d.super.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := pgtest.BeginOwner(t, d.db)
 			if _, err := tx.Exec(t.Context(), insertRow, fmt.Sprint("late", i)); err != nil {
 				t.Fatal(err)
 			}
@@ -92,10 +89,7 @@ func TestAChainOfBothKindsIsOneChain(t *testing.T) {
 	org := newOrganization(t, d.db)
 	d.sealAlone()
 	recordFor(t, d.db, org, "alone1", "alone2")
-	late, err := d.super.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	late := pgtest.BeginOwner(t, d.db)
 	if _, err := late.Exec(t.Context(), insertRow, "late"); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +133,7 @@ func TestAChainOfBothKindsIsOneChain(t *testing.T) {
 		t.Errorf("got %q from the live feed, want %q", got, want)
 	}
 	var ids []int64
-	err = d.db.ReadOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
+	err := d.db.ReadOrg(t.Context(), org, func(ctx context.Context, tx pg.Tx) error {
 		found, err := audit.List(ctx, tx, audit.Filter{OrgID: org}, pagination.Page{Limit: 50})
 		for _, row := range found.Items {
 			ids = append(ids, row.ID)
