@@ -161,12 +161,17 @@ CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE 
 -- as the key, and the plan stays. The functions use few and plain statements because every
 -- transfer passes all of them (decision 0036).
 
--- Both accounts of a transfer belong to its organization and its mint.
+-- Both accounts of a transfer belong to its organization and its mint. A transfer between
+-- customers and products is left to ledger_transfers_of_cause, which asks for the same in the
+-- query that compares it with its cause.
 CREATE FUNCTION ledger_transfers_refer() RETURNS trigger LANGUAGE plpgsql
     SET enable_seqscan = off SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     lost text;
 BEGIN
+    IF NOT EXISTS (SELECT FROM added t WHERE t.cause_kind <> 'TRANSFER') THEN
+        RETURN NULL;
+    END IF;
     SELECT t.debit_account || ' or ' || t.credit_account || ' of ' || t.org_id || ' in mint ' || t.mint_id INTO lost FROM added t
     WHERE (SELECT (a.org_id, a.mint_id) = (t.org_id, t.mint_id) FROM public.ledger_accounts a WHERE a.account_id = t.debit_account) IS NOT TRUE
        OR (SELECT (a.org_id, a.mint_id) = (t.org_id, t.mint_id) FROM public.ledger_accounts a WHERE a.account_id = t.credit_account) IS NOT TRUE
@@ -303,6 +308,7 @@ BEGIN
         SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
         WHERE t.cause_kind = 'TRANSFER' AND (
             SELECT (x.org_id, x.mint_id, x.amount) = (t.org_id, t.mint_id, t.amount)
+                AND (d.org_id, d.mint_id, c.org_id, c.mint_id) = (t.org_id, t.mint_id, t.org_id, t.mint_id)
                 AND (d.kind, d.subject) = (CASE WHEN x.from_customer IS NULL THEN 'PRODUCT' ELSE 'CUSTOMER' END, coalesce(x.from_customer, x.from_product))
                 AND (c.kind, c.subject) = (CASE WHEN x.to_customer IS NULL THEN 'PRODUCT' ELSE 'CUSTOMER' END, coalesce(x.to_customer, x.to_product))
             FROM transfers x, ledger_accounts d, ledger_accounts c

@@ -197,7 +197,7 @@ CREATE INDEX withdrawals_of_address ON withdrawals (org_id, to_address, created_
 CREATE INDEX withdrawals_of_reference_listed ON withdrawals (org_id, reference, created_at, withdrawal_id)
     WHERE reference IS NOT NULL;
 CREATE INDEX withdrawals_own_listed ON withdrawals (org_id, created_at, withdrawal_id) WHERE customer_id IS NULL;
-CREATE INDEX withdrawals_prefix_suffix ON withdrawals (org_id, to_prefix_suffix);
+CREATE INDEX withdrawals_alike ON withdrawals (org_id, to_prefix_suffix, to_address);
 CREATE INDEX withdrawals_open ON withdrawals (org_id, customer_id, mint_id)
     WHERE status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BROADCAST');
 CREATE INDEX withdrawals_owed ON withdrawals (org_id, customer_id, mint_id) WHERE owed > 0;

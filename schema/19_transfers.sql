@@ -70,3 +70,30 @@ BEGIN
 END $$;
 CREATE TRIGGER transfers_parties AFTER INSERT ON transfers
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION transfers_refer();
+
+-- Refuses a group of transfers that was sent without a look-up, where something is unusual: a freeze
+-- that one of its payers could be under, a debt, or a mint whose row is another than the service
+-- remembers. The group is then looked up and decided. The guard decides about no transfer, and what it
+-- does not ask for is refused by the key and by the books.
+CREATE FUNCTION transfers_guard(org text, customers text[], products text[], mint_ids integer[], fingerprints text[])
+    RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    reason text;
+BEGIN
+    reason := CASE
+        WHEN EXISTS (SELECT FROM freezes f WHERE f.lifted_at IS NULL AND (f.scope IN ('ALL', 'CHAIN')
+            OR f.scope = 'ORGANIZATION' AND f.org_id = org
+            OR f.scope = 'CUSTOMER' AND f.org_id = org AND f.customer_id = ANY (customers))) THEN 'a freeze'
+        WHEN EXISTS (SELECT FROM withdrawals w WHERE w.org_id = org AND w.customer_id = ANY (customers) AND w.owed > 0)
+            THEN 'a debt of a customer'
+        WHEN products <> '{}' AND EXISTS (SELECT FROM withdrawals w WHERE w.org_id = org AND w.product = ANY (products) AND w.owed > 0)
+            THEN 'a debt of a product'
+        WHEN (SELECT count(*) FROM unnest(mint_ids, fingerprints) AS k (mint_id, fingerprint)
+            WHERE (SELECT md5(m::text) FROM mints m WHERE m.mint_id = k.mint_id) = k.fingerprint) <> cardinality(mint_ids)
+            THEN 'another mint'
+        END;
+    IF reason IS NOT NULL THEN
+        RAISE EXCEPTION 'the transfers need a look-up: %', reason
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'transfers_usual';
+    END IF;
+END $$;

@@ -49,10 +49,31 @@ CREATE POLICY keeper ON wallets FOR SELECT TO CURRENT_USER USING (true);
 CREATE POLICY keeper ON address_funds FOR SELECT TO CURRENT_USER USING (true);
 
 -- A transfer between two customers changes no total and adds no row. An account is read by its
--- key, whatever the session knew about sizes when it planned.
+-- key, whatever the session knew about sizes when it planned. The accounts of transfers are those of
+-- customers and of a few products, which ledger_transfers_of_cause has ensured before: then only the
+-- products are looked up, once for the statement.
 CREATE FUNCTION ledger_transfers_total() RETURNS trigger LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    products bigint[];
 BEGIN
+    IF NOT EXISTS (SELECT FROM added WHERE cause_kind <> 'TRANSFER') THEN
+        SELECT array_agg(a.account_id) INTO products
+        FROM (SELECT DISTINCT org_id, mint_id FROM added) t
+        CROSS JOIN unnest(ARRAY['CUSTODIAL', 'CHECKOUT', 'BATCH_PAYOUT']) AS p (product)
+        CROSS JOIN LATERAL (SELECT account_id FROM ledger_accounts l
+            WHERE l.org_id = t.org_id AND l.mint_id = t.mint_id AND l.kind = 'PRODUCT' AND l.subject = p.product LIMIT 1) a;
+        IF products IS NULL THEN
+            RETURN NULL;
+        END IF;
+        INSERT INTO organization_total_changes (org_id, mint_id, available)
+        SELECT t.org_id, t.mint_id, sum(CASE WHEN t.debit_account = ANY (products) THEN t.amount ELSE -t.amount END)
+        FROM added t
+        WHERE (t.debit_account = ANY (products)) <> (t.credit_account = ANY (products))
+        GROUP BY t.org_id, t.mint_id
+        HAVING sum(CASE WHEN t.debit_account = ANY (products) THEN t.amount ELSE -t.amount END) <> 0;
+        RETURN NULL;
+    END IF;
     INSERT INTO organization_total_changes (org_id, mint_id, available, withdrawing, in_swap)
     SELECT m.org_id, m.mint_id, coalesce(sum(m.delta) FILTER (WHERE m.kind = 'CUSTOMER'), 0), coalesce(sum(m.delta) FILTER (WHERE m.kind = 'WITHDRAWING'), 0),
         coalesce(sum(m.delta) FILTER (WHERE m.kind = 'IN_SWAP'), 0)

@@ -159,6 +159,12 @@ func New(ctx context.Context, conf Config, log *slog.Logger) (a *App, err error)
 // roleLoops returns the loops of this process's roles.
 func (a *App) roleLoops() []service.Loop {
 	loops := []service.Loop{a.JournalLoop()}
+	if _, hasReplica := a.parts.DB.ReplicaStat(); hasReplica {
+		loops = append(loops, service.Loop{Name: "replica", Run: func(ctx context.Context) error {
+			a.parts.DB.WatchReplica(ctx, a.log)
+			return nil
+		}})
+	}
 	if a.conf.hasRole(RoleScan) {
 		loops = append(loops, a.ScanLoops()...)
 	}
@@ -201,7 +207,11 @@ func newApp(conf Config, log *slog.Logger, closeSigner func() error) *App {
 // openCore opens the database, the chains and the providers, and builds the service on them. sign
 // is nil for a command.
 func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.PublicKey) (err error) {
-	a.parts.DB, err = pg.Open(ctx, pg.Config{URL: a.conf.Database.URL, MaxConns: a.conf.Database.MaxConns}, time.Now)
+	conf := pg.Config{URL: a.conf.Database.URL, MaxConns: a.conf.Database.MaxConns}
+	if a.conf.hasRole(RoleAPI) && !a.isTool {
+		conf.ReadURL = a.conf.Database.ReadURL
+	}
+	a.parts.DB, err = pg.Open(ctx, conf, time.Now)
 	if err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
@@ -238,14 +248,14 @@ func (a *App) openCore(ctx context.Context, sign signer.Signer, attest ed25519.P
 			return err
 		}
 	}
-	conf := a.conf.serviceConfig()
-	if err = a.conf.addCheckoutPages(&conf); err != nil {
+	serviceConf := a.conf.serviceConfig()
+	if err = a.conf.addCheckoutPages(&serviceConf); err != nil {
 		return err
 	}
 	if a.isTool {
-		conf.VoidWaitMax = voidWaitMax
+		serviceConf.VoidWaitMax = voidWaitMax
 	}
-	a.Service = service.New(conf, a.parts)
+	a.Service = service.New(serviceConf, a.parts)
 	a.metrics.RegisterSwapProviders(a.readBreakers)
 	a.metrics.RegisterSwapExposures(a.readExposures)
 	return nil

@@ -63,8 +63,11 @@ type Config struct {
 
 // Database locates PostgreSQL. The URLs contain passwords, so each can be in a file instead.
 type Database struct {
-	URL          string `toml:"url,omitempty" comment:"the service's login; or url_file"`
-	URLFile      string `toml:"url_file,omitempty"`
+	URL     string `toml:"url,omitempty" comment:"the service's login; or url_file"`
+	URLFile string `toml:"url_file,omitempty"`
+	// ReadURL locates a streaming replica that may answer reads of the API and of the dashboard.
+	ReadURL      string `toml:"read_url,omitempty" comment:"the service's login on a streaming replica, for reads; or read_url_file"`
+	ReadURLFile  string `toml:"read_url_file,omitempty"`
 	OwnerURL     string `toml:"owner_url,omitempty" comment:"the owner's login, for coffer migrate only; or owner_url_file"`
 	OwnerURLFile string `toml:"owner_url_file,omitempty"`
 	MaxConns     int    `toml:"max_conns" comment:"connections of one process"`
@@ -556,6 +559,7 @@ func (c *Config) resolveFiles(dir string) error {
 		needed        bool
 	}{
 		{"database.url_file", c.Database.URLFile, &c.Database.URL, !c.IsSignerOnly()},
+		{"database.read_url_file", c.Database.ReadURLFile, &c.Database.ReadURL, c.hasRole(RoleAPI)},
 		{"database.owner_url_file", c.Database.OwnerURLFile, &c.Database.OwnerURL, len(c.Roles) == 0},
 	} {
 		if text := content(p.setting, p.file, *p.value != "", p.needed); *p.value == "" {

@@ -793,7 +793,9 @@ func TestAnUnknownSettingIsShownWithItsLine(t *testing.T) {
 func settle(t *testing.T, dir string) string {
 	t.Helper()
 	c := newSoundConfig()
-	c.Database = Database{URLFile: "db/url", OwnerURLFile: filepath.Join(dir, "owner"), MaxConns: 20}
+	c.Database = Database{
+		URLFile: "db/url", ReadURLFile: "db/read", OwnerURLFile: filepath.Join(dir, "owner"), MaxConns: 20,
+	}
 	c.Keys, c.Signer = KeyFiles("keys")
 	c.Chains[chain.Ethereum] = Chain{ChainID: 1, EndpointsFile: "endpoints", Agree: 2, FeeCap: "200000000000"}
 	path := filepath.Join(dir, "coffer.toml")
@@ -811,13 +813,15 @@ func TestSecretsComeFromFilesBesideTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "db", "url"), "postgres://coffer:pw@db/coffer\n")
+	write(t, filepath.Join(dir, "db", "read"), "postgres://coffer:pw@replica/coffer\n")
 	write(t, filepath.Join(dir, "owner"), "postgres://owner@db/coffer\n")
 	write(t, filepath.Join(dir, "endpoints"), "https://one.example.com\nhttps://two.example.com\n")
 	got, err := ReadConfig(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Database.URL != "postgres://coffer:pw@db/coffer" || got.Database.OwnerURL != "postgres://owner@db/coffer" {
+	if got.Database.URL != "postgres://coffer:pw@db/coffer" || got.Database.OwnerURL != "postgres://owner@db/coffer" ||
+		got.Database.ReadURL != "postgres://coffer:pw@replica/coffer" {
 		t.Errorf("got %+v, want the contents of the files", got.Database)
 	}
 	if n := got.Chains[chain.Ethereum].Endpoints; len(n) != 2 || n[1] != "https://two.example.com" {
@@ -841,7 +845,8 @@ func TestEveryFileThatCannotBeReadIsToldAtOnce(t *testing.T) {
 	write(t, path, strings.Replace(string(text), "'info'", "'loud'", 1))
 	_, err = ReadConfig(path)
 	for setting, want := range map[string]string{
-		"database.url_file": "does not exist", "database.owner_url_file": "is empty",
+		"database.url_file": "does not exist", "database.read_url_file": "does not exist",
+		"database.owner_url_file":        "is empty",
 		"chains.ETHEREUM.endpoints_file": "does not exist",
 		"log.level":                      "debug, info",
 	} {

@@ -195,7 +195,10 @@ func queueKnownKeys(b *pgx.Batch, orgID string, hashes []string, idsByKey map[st
 	if len(hashes) == 0 {
 		return
 	}
-	b.Queue(`SELECT key_hash, checkout_id FROM checkouts WHERE org_id = $1 AND key_hash = ANY ($2)`, orgID, hashes).
+	b.Queue(`
+		SELECT c.key_hash, c.checkout_id FROM unnest($2::text[]) AS k (hash)
+		CROSS JOIN LATERAL (SELECT key_hash, checkout_id FROM checkouts WHERE org_id = $1 AND `+
+		pg.ByKey("key_hash", "k.hash")+`) c`, orgID, hashes).
 		Query(func(rows pgx.Rows) error {
 			var hash, checkoutID string
 			_, err := pgx.ForEachRow(rows, []any{&hash, &checkoutID}, func() error {

@@ -219,7 +219,7 @@ func (s *Service) FindLinkByKey(ctx context.Context, orgID, key string) (l Link,
 		return l, false, nil
 	}
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		l, err = loadLink(ctx, tx, `l.org_id = $1 AND l.key_hash = $2`, orgID, keyHash(key))
+		l, err = loadLink(ctx, tx, `l.org_id = $1 AND `+pg.ByKey("l.key_hash", "$2"), orgID, keyHash(key))
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -425,7 +425,7 @@ func insertLink(
 		return l, false, fmt.Errorf("insert payment link %s: %w", linkID, err)
 	}
 	if added.RowsAffected() == 0 {
-		l, err = loadLink(ctx, tx, `l.org_id = $1 AND l.key_hash = $2`, orgID, *hash)
+		l, err = loadLink(ctx, tx, `l.org_id = $1 AND `+pg.ByKey("l.key_hash", "$2"), orgID, *hash)
 		return l, err == nil, err
 	}
 	if l, err = loadLink(ctx, tx, `l.org_id = $1 AND l.link_id = $2`, orgID, linkID); err != nil {

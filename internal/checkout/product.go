@@ -53,7 +53,8 @@ func (s *Service) FindByKey(ctx context.Context, orgID, key string) (p Product, 
 }
 
 func findByKey(ctx context.Context, tx pg.Tx, orgID, key string) (p Product, isKnown bool, err error) {
-	rows, err := tx.Query(ctx, selectProducts+` WHERE p.org_id = $1 AND p.key_hash = $2`, orgID, keyHash(key))
+	rows, err := tx.Query(ctx, selectProducts+` WHERE p.org_id = $1 AND `+pg.ByKey("p.key_hash", "$2"), orgID,
+		keyHash(key))
 	if err != nil {
 		return p, false, fmt.Errorf("look up a product by its key: %w", err)
 	}

@@ -128,7 +128,8 @@ func (s *Service) FindRefundByKey(ctx context.Context, orgID, key string) (r Ref
 		return r, false, nil
 	}
 	err = s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
-		r, err = loadRefund(ctx, tx, `r.org_id = $1 AND r.idempotency_key_hash = $2`, orgID, keyHash(key))
+		r, err = loadRefund(ctx, tx, `r.org_id = $1 AND `+pg.ByKey("r.idempotency_key_hash", "$2"), orgID,
+			keyHash(key))
 		return err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -369,6 +369,7 @@ func TestAReturnIsOrderedAndWhatIsRefusedComesBackToTheQueue(t *testing.T) {
 	if got := w.loadFunds(t, "adr_alice", usdc); got.Reserved != money.Units(500) || !got.Held.IsZero() {
 		t.Errorf("got %+v, want it reserved for its return", got)
 	}
+	pgtest.ExpectLockException(t, w.db, "dispatch.Submit")
 	if n := w.queryCount(
 		t, `SELECT count(*) FROM dispatch_orders WHERE purpose = 'RETURN' AND to_address = $1 AND amount = 500`,
 		string(payer),

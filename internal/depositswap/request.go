@@ -76,7 +76,8 @@ func (s *Service) FindByKey(ctx context.Context, orgID, key string) (d DepositSw
 }
 
 func loadByKey(ctx context.Context, tx pg.Tx, orgID, key string) (d DepositSwap, isKnown bool, err error) {
-	rows, err := tx.Query(ctx, selectDepositSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, orgID, keyHash(key))
+	rows, err := tx.Query(ctx, selectDepositSwaps+` WHERE s.org_id = $1 AND `+pg.ByKey("s.key_hash", "$2"), orgID,
+		keyHash(key))
 	if err != nil {
 		return d, false, fmt.Errorf("look up a deposit swap by its key: %w", err)
 	}

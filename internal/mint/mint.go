@@ -213,6 +213,26 @@ func QueueCatalogue(b *pgx.Batch, ids []int) *Catalogue {
 	return c
 }
 
+// QueueFingerprints queues a look-up of what tells whether the row of a mint has changed, by id. A caller that
+// remembers a mint queues this before QueueCatalogue: a fingerprint is then of the remembered row or of one before it.
+func QueueFingerprints(b *pgx.Batch, ids []int) map[int]string {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return id < 1 || id > math.MaxInt32 })
+	fingerprints := make(map[int]string, len(ids))
+	b.Queue(
+		`SELECT m.mint_id, md5(m::text) FROM mints m WHERE m.mint_id = ANY ($1)`, ids,
+	).Query(func(rows pgx.Rows) error {
+		clear(fingerprints)
+		var mintID int
+		var fingerprint string
+		_, err := pgx.ForEachRow(rows, []any{&mintID, &fingerprint}, func() error {
+			fingerprints[mintID] = fingerprint
+			return nil
+		})
+		return err
+	})
+	return fingerprints
+}
+
 // QueueAll queues LoadCatalogue. The result is filled when the batch is sent.
 func QueueAll(b *pgx.Batch) *Catalogue {
 	c := &Catalogue{}

@@ -417,6 +417,17 @@ var (
 	unknownDesc = newDesc("coffer_db_commits_unknown_total",
 		"Commits of this process whose outcome had to be looked up.")
 	connDesc = newDesc("coffer_db_connections", "Connections of this process's pool.", "state")
+
+	// Only a process with a replica has these.
+	replicaStateDesc = newDesc("coffer_db_replica_state",
+		"1 for what this process's last check of the replica found; it answers reads in FOLLOWS alone.", "state")
+	replicaLagDesc = newDesc("coffer_db_replica_lag_seconds",
+		"Time from a commit on the primary to its replay, in the last check that found it on the replica.")
+	replicaReadsDesc = newDesc("coffer_db_replica_reads_total",
+		"Reads of this process that the replica may answer, by who answered, and why if it was the primary.",
+		"answered_by", "reason")
+	replicaWaitDesc = newDesc("coffer_db_replica_wait_seconds_total",
+		"Time that reads waited until the replica had what they may not miss.")
 )
 
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -428,6 +439,10 @@ func (c poolCollector) Describe(sink chan<- *prometheus.Desc) {
 	sink <- rerunDesc
 	sink <- unknownDesc
 	sink <- connDesc
+	sink <- replicaStateDesc
+	sink <- replicaLagDesc
+	sink <- replicaReadsDesc
+	sink <- replicaWaitDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -440,6 +455,26 @@ func (c poolCollector) Collect(sink chan<- prometheus.Metric) {
 	sink <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.AcquiredConns()), "used")
 	sink <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.IdleConns()), "idle")
 	sink <- prometheus.MustNewConstMetric(connDesc, prometheus.GaugeValue, float64(pool.MaxConns()), "max")
+	if r, ok := c.db.ReplicaStat(); ok {
+		collectReplica(r, sink)
+	}
+}
+
+func collectReplica(r pg.ReplicaStat, sink chan<- prometheus.Metric) {
+	for _, s := range pg.ReplicaStates {
+		value := 0.0
+		if s == r.State {
+			value = 1
+		}
+		sink <- prometheus.MustNewConstMetric(replicaStateDesc, prometheus.GaugeValue, value, string(s))
+	}
+	sink <- prometheus.MustNewConstMetric(replicaLagDesc, prometheus.GaugeValue, r.Lag.Seconds())
+	sink <- prometheus.MustNewConstMetric(replicaReadsDesc, prometheus.CounterValue, float64(r.Replica), "replica", "")
+	for _, reason := range pg.PrimaryReasons {
+		sink <- prometheus.MustNewConstMetric(replicaReadsDesc, prometheus.CounterValue, float64(r.Primary[reason]),
+			"primary", string(reason))
+	}
+	sink <- prometheus.MustNewConstMetric(replicaWaitDesc, prometheus.CounterValue, r.Waited.Seconds())
 }
 
 // gauge is a query whose rows are values of one metric: first the labels, as text, and the value

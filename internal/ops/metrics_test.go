@@ -21,6 +21,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/money"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
 )
@@ -353,8 +354,9 @@ func TestEveryProcessTellsWhatTheRowsSay(t *testing.T) {
 		names[name] = true
 	}
 	inRules(t, func(rule, name string) {
-		// The rows of a finality break come from a view over five tables.
-		if !names[name] && name != "coffer_orders_in_question" {
+		// The rows of a finality break come from a view over five tables, and the state of the replica has a test of
+		// its own.
+		if !names[name] && name != "coffer_orders_in_question" && name != "coffer_db_replica_state" {
 			t.Errorf("%s: got %s, which is in no scrape", rule, name)
 		}
 	})
@@ -394,6 +396,42 @@ func (refuses) RetireKey(context.Context, signer.RetireRequest) (signer.Entry, e
 
 func (refuses) SetRule(context.Context, signer.RuleRequest) (signer.RecordedRule, error) {
 	return signer.RecordedRule{}, &signer.Refusal{Code: signer.RefusedApprover}
+}
+
+// Only a process with a replica has the metrics of one.
+func TestTheMetricsSayWhoAnswersReads(t *testing.T) {
+	t.Parallel()
+	const prefix = "coffer_db_replica_"
+	cluster := pgtest.StartCluster(t, nil)
+	log := slog.New(slog.DiscardHandler)
+	for name := range scrape(t, NewMetrics(pgtest.OpenReplicated(t, cluster, "", time.Now), nil, log)) {
+		if strings.HasPrefix(name, prefix) {
+			t.Errorf("without a replica: got %s", name)
+		}
+	}
+	db := pgtest.OpenReplicated(t, cluster, cluster.URL(""), time.Now) // a replica that is none
+	m := NewMetrics(db, nil, log)
+	before := scrape(t, m)
+	if before[prefix+`state{state="UNCHECKED"}`] != 1 || before[prefix+`state{state="FOLLOWS"}`] != 0 {
+		t.Errorf("got %v, want a replica that was not checked", before)
+	}
+	if state, err := db.CheckReplica(t.Context()); state != pg.ReplicaPromoted {
+		t.Fatalf("got %s %v, want a server that takes writes", state, err)
+	}
+	err := db.ReadOrg(db.BeginReads(t.Context()), "org_1", func(context.Context, pg.Tx) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := scrape(t, m)
+	for name, want := range map[string]float64{
+		`state{state="UNCHECKED"}`: 0, `state{state="NO_REPLICA"}`: 1, `lag_seconds`: 0, `wait_seconds_total`: 0,
+		`reads_total{answered_by="replica",reason=""}`: 0, `reads_total{answered_by="primary",reason="unproven"}`: 1,
+		`reads_total{answered_by="primary",reason="behind"}`: 0,
+	} {
+		if got, ok := after[prefix+name]; !ok || got != want {
+			t.Errorf("%s: got %v %v, want %v", name, got, ok, want)
+		}
+	}
 }
 
 // rule is an alert of deploy/alerts.yaml.

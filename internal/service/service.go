@@ -230,7 +230,7 @@ func New(conf Config, parts Parts) *Service {
 		DB: parts.DB, Chains: s.Chains, Wallets: s.Wallets, Events: wire.NewRecorder(), Prices: parts.Prices,
 		PriceAge: conf.PriceAge, HasPriceSource: conf.HasPriceSource,
 		Risk: parts.Risk, GrantKey: parts.Grants, Whitelist: whitelistAdapter{s.Whitelist}, Voider: s.Voider,
-		Approvers: s.Approvers,
+		Approvers: s.Approvers, Groups: withdrawal.NewGroups(),
 	}
 	s.Swaps.Whitelist, s.Swaps.Payouts = swapWhitelist{whitelistAdapter{s.Whitelist}}, swapPayouts{s.Withdrawals}
 	s.Checkouts.Payouts, s.Withdrawals.Refunds = refundPayouts{s.Withdrawals}, refundRestorer{s.Checkouts}

@@ -106,7 +106,8 @@ func loadByKey(ctx context.Context, tx pg.Tx, org, hash string) (w Swap, isKnown
 	}
 	if err == nil {
 		var rows pgx.Rows
-		if rows, err = tx.Query(ctx, selectSwaps+` WHERE s.org_id = $1 AND s.key_hash = $2`, org, hash); err == nil {
+		if rows, err = tx.Query(ctx, selectSwaps+` WHERE s.org_id = $1 AND `+pg.ByKey("s.key_hash", "$2"), org,
+			hash); err == nil {
 			w, err = pgx.CollectExactlyOneRow(rows, scanSwap(tx.Now))
 		}
 	}

@@ -120,11 +120,13 @@ func checkBalance(f Facts) error {
 
 // groupFacts hold what one transaction has read about a group.
 type groupFacts struct {
-	stored   map[string]knownTransfer // rows of known keys, by key
-	freezes  *freeze.ActiveSet
-	mints    *mint.Catalogue
-	accounts ledger.KnownAccounts            // the existing accounts of both sides; payers with balances
-	owed     map[ledger.Account]money.Amount // the part of the balances that is owed for restored payments
+	stored  map[string]knownTransfer // rows of known keys, by key
+	freezes *freeze.ActiveSet
+	mints   *mint.Catalogue
+	// fingerprints of the rows of the mints, by id
+	fingerprints map[int]string
+	accounts     ledger.KnownAccounts            // the existing accounts of both sides; payers with balances
+	owed         map[ledger.Account]money.Amount // the part of the balances that is owed for restored payments
 }
 
 // newTransfer is a transfer to be written.
@@ -149,6 +151,7 @@ func decideGroup(g groupFacts, group []*pendingRequest, now time.Time) []newTran
 		f := g.factsOf(a, balances)
 		if k, isKnown := transfers[a.IdempotencyKey]; isKnown {
 			f.existing = &k
+			a.returnLimit()
 		} else {
 			f.limitErr = a.askLimit()
 		}

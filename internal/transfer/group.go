@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,11 +33,15 @@ const triesMax = 3
 
 // serveGroup processes a group for the writer of an organization. It waits for one of the slots.
 func (s *Service) serveGroup(
-	ctx context.Context, org string, requests []*pendingRequest,
+	ctx context.Context, w *orgWriter, requests []*pendingRequest,
 ) []groupcommit.Answer[Outcome] {
 	select {
 	case s.slots <- struct{}{}:
-		s.runGroup(ctx, org, requests)
+		if written, err := s.writeAtOnce(ctx, w, requests); err != nil {
+			s.settleUnknownCommit(ctx, w.org, requests, err)
+		} else if !written {
+			s.runGroup(ctx, w.org, requests)
+		}
 		<-s.slots
 	case <-ctx.Done():
 		for _, a := range requests {
@@ -149,11 +154,15 @@ func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendin
 	err := s.db.InOrgPipelined(ctx, org,
 		func(b *pgx.Batch) { f = queueLookups(b, org, requests) },
 		func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
+			s.premises.remember(f)
 			rows := decideGroup(f, requests, tx.Now)
 			if hasRows = len(rows) > 0; !hasRows {
 				return nil
 			}
-			if err := s.queueInserts(ctx, tx, b, org, rows, f.accounts); err != nil {
+			if err := ensureCustomers(ctx, tx, org, rows, f.accounts); err != nil {
+				return err
+			}
+			if err := s.queueInserts(b, tx.Now, org, rows, f.accounts); err != nil {
 				return err
 			}
 			failpoint.Hit("T01")
@@ -188,6 +197,7 @@ func queueLookups(b *pgx.Batch, org string, requests []*pendingRequest) groupFac
 	}
 	f := groupFacts{stored: map[string]knownTransfer{}, owed: map[ledger.Account]money.Amount{}}
 	f.freezes = freeze.QueueActive(b, org, sortedUnique(payers))
+	f.fingerprints = mint.QueueFingerprints(b, sortedUnique(mints))
 	f.mints = mint.QueueCatalogue(b, sortedUnique(mints))
 	f.accounts = ledger.QueueLookup(b, paying, paid)
 	if len(payers) > 0 {
@@ -251,12 +261,10 @@ func sortedUnique[T string | int](values []T) []T {
 	return slices.Compact(values)
 }
 
-// queueInserts queues the rows of the transfers with everything that belongs to them, in the order
-// of locks: customers, keys, rows that no transaction waits for, accounts, balances. Missing
-// customers are inserted first, in a round trip of their own. Only payees without an account in the
-// mint can be missing, because an account of a customer requires the customer. Rule TR-2.
-func (s *Service) queueInserts(
-	ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, rows []newTransfer, found ledger.KnownAccounts,
+// ensureCustomers inserts missing customers, in a round trip of its own. Only payees without an account in the mint can
+// be missing, because an account of a customer requires the customer. Rule TR-2.
+func ensureCustomers(
+	ctx context.Context, tx pg.Tx, org string, rows []newTransfer, found ledger.KnownAccounts,
 ) error {
 	newCustomers := map[string]audit.Actor{}
 	for _, r := range rows {
@@ -264,11 +272,17 @@ func (s *Service) queueInserts(
 			newCustomers[r.to.Subject] = r.Actor
 		}
 	}
-	if len(newCustomers) > 0 {
-		if err := customer.EnsureAllBy(ctx, tx, org, newCustomers); err != nil {
-			return err
-		}
+	if len(newCustomers) == 0 {
+		return nil
 	}
+	return customer.EnsureAllBy(ctx, tx, org, newCustomers)
+}
+
+// queueInserts queues the rows of the transfers with everything that belongs to them, in the order
+// of locks: customers, keys, rows that no transaction waits for, accounts, balances. Customers exist.
+func (s *Service) queueInserts(
+	b *pgx.Batch, now time.Time, org string, rows []newTransfer, found ledger.KnownAccounts,
+) error {
 	// Sorted, so that two writers with the same keys do not deadlock.
 	slices.SortFunc(rows, func(a, b newTransfer) int { return strings.Compare(a.IdempotencyKey, b.IdempotencyKey) })
 	n := len(rows)
@@ -318,16 +332,16 @@ func (s *Service) queueInserts(
 			AS t (transfer_id, idempotency_key, request_digest, mint_id, amount,
 				from_customer, from_product, to_customer, to_product, reference, metadata, nth)
 		ORDER BY t.nth`,
-		org, tx.Now, ids, keys, digests, mints, amounts, fromCustomers, fromProducts, toCustomers, toProducts,
+		org, now, ids, keys, digests, mints, amounts, fromCustomers, fromProducts, toCustomers, toProducts,
 		references, metadata)
 	// No transaction waits for the rows of events and of the audit log, so the posting comes last:
 	// others that move the same balances wait from the posting to the COMMIT.
-	err := s.events.QueueFirst(b, tx.Now, events...)
+	err := s.events.QueueFirst(b, now, events...)
 	if err == nil {
-		err = audit.QueueEntries(b, tx.Now, entries...)
+		err = audit.QueueEntries(b, now, entries...)
 	}
 	if err == nil {
-		err = ledger.QueueKnown(b, tx.Now, found, postings...)
+		err = ledger.QueueKnown(b, now, found, postings...)
 	}
 	return err
 }

@@ -43,6 +43,14 @@ func (a *pendingRequest) askLimit() error {
 	return a.limitErr
 }
 
+// returnLimit takes back what askLimit counted, since the key is known.
+func (a *pendingRequest) returnLimit() {
+	if a.isLimitAsked && a.Unlimit != nil {
+		a.Unlimit()
+		a.isLimitAsked, a.limitErr = false, nil
+	}
+}
+
 // parseRequest parses what needs no catalogue. Its error is final: without a valid key there is
 // nothing to look up. Rules TR-3 and TR-5.
 func parseRequest(org string, r Request) (*pendingRequest, error) {

@@ -58,6 +58,9 @@ type Request struct {
 	// Limit, unless nil, is called once the key is known to be new, before anything else can refuse
 	// the request. Another goroutine calls it, before Request returns.
 	Limit func() error
+	// Unlimit, unless nil, takes back what Limit counted when the key turns out to be known: a replay is free. It is
+	// called like Limit.
+	Unlimit func()
 }
 
 // Party names one side of a transfer: exactly one member is set.
@@ -87,29 +90,37 @@ type Service struct {
 	events  event.Recorder
 	slots   chan struct{} // one token for each writer at work
 	mu      sync.Mutex
-	writers map[string]*groupcommit.Writer[*pendingRequest, Outcome] // by organization
+	writers map[string]*orgWriter // by organization
+
+	premises premises
+}
+
+// orgWriter is the writer of one organization.
+type orgWriter struct {
+	groupcommit.Writer[*pendingRequest, Outcome]
+	org      string
+	shortcut shortcut
 }
 
 // New returns a Service. It starts nothing: a writer runs only while requests wait.
 func New(db *pg.DB, events event.Recorder) *Service {
 	return &Service{
 		db: db, events: events, slots: make(chan struct{}, writersMax),
-		writers: map[string]*groupcommit.Writer[*pendingRequest, Outcome]{},
+		writers: map[string]*orgWriter{},
 	}
 }
 
-// orgWriter returns the writer of an organization. One writer for each organization keeps row-level
+// writerOf returns the writer of an organization. One writer for each organization keeps row-level
 // security between organizations, because a transaction acts for one of them. See decision 0022.
-func (s *Service) orgWriter(org string) *groupcommit.Writer[*pendingRequest, Outcome] {
+func (s *Service) writerOf(org string) *orgWriter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.writers[org]
 	if w == nil {
-		w = &groupcommit.Writer[*pendingRequest, Outcome]{
-			GroupMax: groupMax, SecondGroupMin: parallelMin, WaitingMax: waitingMax, WorkMax: workTimeout,
-			ProcessGroup: func(ctx context.Context, requests []*pendingRequest) []groupcommit.Answer[Outcome] {
-				return s.serveGroup(ctx, org, requests)
-			},
+		w = &orgWriter{org: org}
+		w.GroupMax, w.SecondGroupMin, w.WaitingMax, w.WorkMax = groupMax, parallelMin, waitingMax, workTimeout
+		w.ProcessGroup = func(ctx context.Context, requests []*pendingRequest) []groupcommit.Answer[Outcome] {
+			return s.serveGroup(ctx, w, requests)
 		}
 		s.writers[org] = w
 	}
@@ -124,7 +135,7 @@ func (s *Service) Request(ctx context.Context, org string, r Request) (Outcome, 
 	if err != nil {
 		return Outcome{}, err
 	}
-	outcome, err := s.orgWriter(org).SubmitAndWait(ctx, a)
+	outcome, err := s.writerOf(org).SubmitAndWait(ctx, a)
 	// Rule TR-10.
 	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrAbandoned) {
 		return outcome, fault.New(fault.Unavailable, fault.CodeUnavailable, fault.NothingWritten,

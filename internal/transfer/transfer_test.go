@@ -2,13 +2,16 @@ package transfer_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
+	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -356,4 +359,140 @@ func TestTransfersAreListed(t *testing.T) {
 		len(got.Items) != 0 {
 		t.Errorf("another organization: got %v, %v, want none", got.Items, err)
 	}
+}
+
+// The books take a posting of a transfer only between the accounts of its row, in its mint and its organization: an
+// account that the program remembers wrongly moves nothing.
+func TestAPostingOfATransferHasTheAccountsOfItsRow(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	for _, orgID := range []string{h.one, h.two} {
+		for _, name := range []string{"ann", "bob", "eve"} {
+			h.fundParty(orgID, customer(name), 100)
+		}
+	}
+	if _, err := h.owner.Exec(t.Context(), `
+		INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, created_at) VALUES
+			($1, 2, 'CUSTOMER', 'ann', now()), ($1, 2, 'CUSTOMER', 'bob', now()),
+			($1, 1, 'PRODUCT', 'CUSTODIAL', now())`,
+		h.one); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.owner.Exec(t.Context(), `UPDATE ledger_balances SET balance = 100 WHERE mint_id = 2`); err != nil {
+		t.Fatal(err)
+	}
+	accountID := func(orgID string, mintID int, kind ledger.Kind, subject string) (id int64) {
+		t.Helper()
+		err := h.owner.QueryRow(t.Context(), `SELECT account_id FROM ledger_accounts
+			WHERE (org_id, mint_id, kind, subject) = ($1, $2, $3, $4)`, orgID, mintID, kind, subject).Scan(&id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	ann, bob := accountID(h.one, 1, ledger.Customer, "ann"), accountID(h.one, 1, ledger.Customer, "bob")
+	elsewhere := func(orgID string, mintID int, subject string) int64 {
+		return accountID(orgID, mintID, ledger.Customer, subject)
+	}
+	const refused = "ledger_transfers_of_cause"
+	for name, c := range map[string]struct {
+		mintID        int
+		debit, credit int64
+		amount        int
+		want          string // the constraint, or "" for what is posted
+	}{
+		"its own accounts":         {1, ann, bob, 5, ""},
+		"the other way round":      {1, bob, ann, 5, refused},
+		"another amount":           {1, ann, bob, 6, refused},
+		"another payer":            {1, elsewhere(h.one, 1, "eve"), bob, 5, refused},
+		"a product as payee":       {1, ann, accountID(h.one, 1, ledger.Product, "CUSTODIAL"), 5, refused},
+		"a payer in another mint":  {1, elsewhere(h.one, 2, "ann"), bob, 5, refused},
+		"a payee in another mint":  {1, ann, elsewhere(h.one, 2, "bob"), 5, refused},
+		"a payer of another house": {1, elsewhere(h.two, 1, "ann"), bob, 5, refused},
+		"a payee of another house": {1, ann, elsewhere(h.two, 1, "bob"), 5, refused},
+		"another mint":             {2, elsewhere(h.one, 2, "ann"), elsewhere(h.one, 2, "bob"), 5, refused},
+		"no account":               {1, ann, 1_000_000, 5, refused},
+	} {
+		tx, err := h.owner.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tx.Exec(t.Context(), `
+			INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount, from_customer,
+				to_customer, created_at) VALUES ('tr_1', $1, 'k', '', 1, 5, 'ann', 'bob', now())`, h.one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tx.Exec(t.Context(), `
+			INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id,
+				leg, created_at) VALUES ($1, $2, $3, $4, $5, 'TRANSFER', 'tr_1', 0, now())`,
+			h.one, c.mintID, c.debit, c.credit, c.amount)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: got %v, want it posted", name, err)
+		case c.want != "" && !pg.ViolatesConstraint(err, c.want):
+			t.Errorf("%s: got %v, want a violation of %s", name, err, c.want)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The total of what customers have follows transfers from and to products, in one group and in several; transfers
+// between customers add no row to it.
+func TestTheTotalOfCustomersFollowsTransfers(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	for _, name := range []string{"ann", "bob"} {
+		h.fundParty(h.one, customer(name), 1000)
+	}
+	h.fundParty(h.one, product("CHECKOUT"), 500)
+	changes := func() (n int) {
+		t.Helper()
+		if err := h.owner.QueryRow(
+			t.Context(), `SELECT count(*) FROM organization_total_changes`,
+		).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	wantTotal := func(want string) {
+		t.Helper()
+		var got string
+		if err := h.owner.QueryRow(
+			t.Context(), `SELECT sum(available)::text FROM organization_total_changes WHERE org_id = $1`, h.one,
+		).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("got a total of %s, want %s", got, want)
+		}
+	}
+	wantTotal("2000")
+	before := changes()
+	h.mustTransfer(newRequest("1", ann, bob, "10"))
+	if n := changes(); n != before {
+		t.Errorf("got %d rows of changes after a transfer between customers, want %d", n, before)
+	}
+	h.mustTransfer(newRequest("2", ann, custody, "7"))
+	wantTotal("1993")
+	h.mustTransfer(newRequest("3", product("CHECKOUT"), bob, "5"))
+	wantTotal("1998")
+	h.mustTransfer(newRequest("4", product("CHECKOUT"), custody, "3"))
+	wantTotal("1998")
+	var wg sync.WaitGroup
+	for i := range 40 {
+		from, to := ann, custody
+		if i%4 == 0 {
+			from, to = custody, ann
+		}
+		wg.Go(func() {
+			if _, err := h.requestTransfer(newRequest(fmt.Sprint("many-", i), from, to, "1")); err != nil {
+				t.Errorf("transfer %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	wantTotal("1978")
 }

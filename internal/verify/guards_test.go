@@ -460,13 +460,13 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 
 		"a posting between two mints": {
 			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
-			SELECT d.org_id, d.mint_id, d.account_id, c.account_id, 1, 'TRANSFER', 'tr_lie', 0, now()
+			SELECT d.org_id, d.mint_id, d.account_id, c.account_id, 1, 'DEPOSIT', 'dep_lie', 0, now()
 			FROM ledger_accounts d, ledger_accounts c WHERE (d.mint_id, d.kind, c.mint_id, c.kind) = (1, 'CUSTODY', 2, 'CUSTODY')`,
 			"ledger_transfers_accounts",
 		},
 		"a posting of somebody else's accounts": {
 			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
-			SELECT 'org_none', d.mint_id, d.account_id, c.account_id, 1, 'TRANSFER', 'tr_lie', 0, now()
+			SELECT 'org_none', d.mint_id, d.account_id, c.account_id, 1, 'DEPOSIT', 'dep_lie', 0, now()
 			FROM ledger_accounts d, ledger_accounts c WHERE (d.mint_id, d.kind, c.mint_id, c.kind) = (1, 'CUSTODY', 1, 'WITHDRAWING')`,
 			"ledger_transfers_accounts",
 		},

@@ -149,13 +149,10 @@ func (c *rowChunk) loadRequests(ctx context.Context, requests []BatchRequest) er
 		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT key_hash FROM withdrawals WHERE org_id = $1 AND key_hash = ANY ($2)`, c.org,
-			hashes)
-		if err != nil {
-			return err
-		}
-		takenHashes, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
+		b := &pgx.Batch{}
+		pg.QueueKeyPlans(b)
+		queueTaken(b, c.org, hashes, &takenHashes)
+		return tx.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
 		return err
@@ -297,18 +294,16 @@ func (c *rowChunk) loadFacts(ctx context.Context, tx pg.Tx) error {
 	if err != nil {
 		return fmt.Errorf("settings of %s: %w", c.org, err)
 	}
-	addresses := make([]string, 0, len(c.rows))
+	payees := make([]payee, 0, len(c.rows))
 	for _, f := range c.rows {
-		addresses = append(addresses, string(f.destination))
-	}
-	special, err := c.findSpecial(ctx, tx, addresses)
-	if err != nil {
-		return err
+		payees = append(payees, f.payee())
 	}
 	b := &pgx.Batch{}
+	pg.QueueKeyPlans(b)
+	special := queueSpecial(b, c.org, payees)
 	freezes := freeze.QueueActive(b, c.org, nil)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("look for freezes of %s: %w", c.org, err)
+		return fmt.Errorf("look for freezes and destinations of %s: %w", c.org, err)
 	}
 	mints, err := mint.LoadCatalogue(ctx, tx)
 	if err != nil {
@@ -360,7 +355,7 @@ func (c *rowChunk) loadFacts(ctx context.Context, tx pg.Tx) error {
 		f.isTokenContract = mints.IsContract(f.mint.Chain.Family(), f.destination)
 		f.native, f.hasNative = mints.Native(f.mint.Chain)
 		f.balance, f.liquid = balances[f.mint.ID], liquid[f.mint.ID]
-		if special[string(f.destination)] { // the decision about one request finds out which one it resembles
+		if special[f.payee()] { // the decision about one request finds out which one it resembles
 			f.lookalike = f.destination
 		}
 		f.isLoaded = true
@@ -374,35 +369,6 @@ func (c *rowChunk) loadFacts(ctx context.Context, tx pg.Tx) error {
 		}
 	}
 	return nil
-}
-
-// findSpecial returns the destinations that a person may have to look at: those that look like another destination,
-// also one of this chunk, or like a wallet of the organization, and those to which a payment was reverted. It names
-// more of them than findLookalike and findFailedTo do, and none less.
-func (c *rowChunk) findSpecial(ctx context.Context, tx pg.Tx, addresses []string) (special map[string]bool, err error) {
-	rows, err := tx.Query(ctx, `
-		WITH asked AS MATERIALIZED (
-			SELECT DISTINCT address, address_prefix_suffix(address) AS ends FROM unnest($2::text[]) AS a (address))
-		SELECT a.address FROM asked a
-		WHERE EXISTS (SELECT FROM asked o WHERE o.ends = a.ends AND o.address <> a.address)
-			OR EXISTS (SELECT FROM withdrawals w WHERE w.org_id = $1 AND w.to_prefix_suffix = a.ends
-				AND w.to_address <> a.address AND w.status NOT IN ('REJECTED', 'CANCELLED', 'BLOCKED'))
-			OR EXISTS (SELECT FROM wallets w
-				WHERE w.org_id = $1 AND w.prefix_suffix = a.ends AND w.address <> a.address)
-			OR EXISTS (SELECT FROM withdrawals w WHERE w.org_id = $1 AND w.to_address = a.address
-				AND w.status = 'FAILED' AND w.failure_reason = 'REVERTED')`, c.org, addresses)
-	if err != nil {
-		return nil, fmt.Errorf("look for addresses that look like %d others: %w", len(addresses), err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("look for addresses that look like %d others: %w", len(addresses), err)
-	}
-	special = map[string]bool{}
-	for _, address := range found {
-		special[address] = true
-	}
-	return special, nil
 }
 
 // decide leaves out the rows that are not paid at once, and returns the plans of the others.

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/chain"
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/ledger"
@@ -16,6 +19,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
 // createWithdrawal decides and writes. The decision that counts is made on what the writing
@@ -52,23 +56,7 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, f Facts) (Wi
 	if b := f.request.batch; b != nil {
 		withdrawalID = signer.BatchWithdrawalID(org, b.Row.BatchID, b.Row.Row)
 	}
-	var created Withdrawal
-	err := s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
-		current := f
-		if err := s.loadFacts(ctx, tx, org, &current); err != nil {
-			return err
-		}
-		plan, rejection := Decide(current)
-		if rejection != nil {
-			return rejection.Err
-		}
-		var err error
-		if created, err = s.writeRequest(ctx, tx, org, withdrawalID, current, plan, treasury); err != nil {
-			return err
-		}
-		failpoint.HitBeforeCommit("W03")
-		return nil
-	})
+	created, err := s.accept(ctx, org, &pendingRequest{withdrawalID: withdrawalID, facts: f, treasury: treasury})
 	switch {
 	case errors.Is(err, ledger.ErrOverdraft):
 		return empty, newInsufficient(f.owner, f.mint)
@@ -83,7 +71,6 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, f Facts) (Wi
 	case err != nil:
 		return empty, err
 	}
-	failpoint.Hit("W03")
 	failpoint.Hit("W04")
 	if created.Status == Blocked {
 		return s.loadAnswer(ctx, org, withdrawalID)
@@ -120,58 +107,130 @@ func (s *Service) loadTreasury(ctx context.Context, org string, name chain.Name)
 	return w, nil
 }
 
-// writeRequest writes the plan of a request: row, hold, order, event and decision record in one
-// transaction. Rule WD-2.
-func (s *Service) writeRequest(
-	ctx context.Context, tx pg.Tx, org, withdrawalID string, f Facts, p Plan, treasury wallet.Wallet,
-) (Withdrawal, error) {
-	var empty Withdrawal
-	r := f.request
-	row := newStored(withdrawalID, f, p)
-	if _, err := tx.Exec(ctx, insertWithdrawal, s.insertArgs(tx.Now, org, row, f, p)...); err != nil {
-		return empty, fmt.Errorf("insert withdrawal %s: %w", withdrawalID, err)
-	}
-	// The row with the key comes before the balance. A request that waits for a key may wait for a
-	// transaction that has that row and wants the balance, as endWithdrawal does.
-	if !p.Hold.IsZero() {
-		if err := ledger.Post(ctx, tx, newHoldPosting(org, withdrawalID, f.owner, f.mint.ID, p.Hold)); err != nil {
-			return empty, fmt.Errorf("hold for %s: %w", withdrawalID, err)
+// acceptAlone decides about one request and writes it, in a transaction of its own.
+func (s *Service) acceptAlone(ctx context.Context, org string, p *pendingRequest) (Withdrawal, error) {
+	readNothing := func(*pgx.Batch) {}
+	err := s.DB.InOrgPipelined(ctx, org, readNothing, func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
+		p.decided = p.facts
+		if err := s.loadFacts(ctx, tx, org, &p.decided); err != nil {
+			return err
 		}
-	}
-	if p.Status == Processing {
-		order := s.newOrder(org, row, f.mint, treasury, 0, nil)
-		if p.IsCovered {
-			order.Grant = s.coverGrant(org, row, f, order.FeeDeducted)
+		var rejection *Rejection
+		if p.plan, rejection = Decide(p.decided); rejection != nil {
+			return rejection.Err
 		}
-		if row.batch != nil {
-			var err error
-			if order.Grant, err = s.batchOrderGrant(ctx, tx, org, row, f.mint); err != nil {
-				return empty, err
-			}
+		if err := s.writeAccepted(ctx, tx, b, org, nil, []*pendingRequest{p}); err != nil {
+			return err
 		}
-		if err := dispatch.Submit(ctx, tx, order); err != nil {
-			return empty, err
-		}
-	}
-	w, err := Load(ctx, tx, org, withdrawalID)
+		failpoint.HitBeforeCommit("W03")
+		return nil
+	})
 	if err != nil {
-		return empty, err
+		return Withdrawal{}, ledger.MapRefusal(err)
 	}
-	if err := s.publishEvent(ctx, tx, org, findTransition("", p.Status), w); err != nil {
-		return empty, err
-	}
-	if err := s.askToSign(ctx, tx, org, w, row.madeBy); err != nil {
-		return empty, err
-	}
-	action := "withdrawal.requested"
-	if p.Status == Blocked {
-		action = "withdrawal.blocked"
-	}
-	return w, recordDecision(ctx, tx, org, DecisionRecord{
-		withdrawalID: withdrawalID, Act: p.Act, Status: p.Status, Reasons: p.Reasons, Gates: p.Gates,
-		Actor: r.Actor, Risk: &p.Screening,
-	}, action, p.Decision)
+	failpoint.Hit("W03")
+	return p.created, nil
 }
+
+// writeAccepted writes the plans of requests: rows, holds, orders, events and decision records, in one transaction.
+// The rows are written at once and read back. The posting comes last and is queued, to be sent with the COMMIT: the
+// balances are locked for no round trip. found are accounts that the transaction looked up. Rule WD-2.
+func (s *Service) writeAccepted(
+	ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, found ledger.KnownAccounts, accepted []*pendingRequest,
+) error {
+	// The rows with the keys come before the balances. A request that waits for a key may wait for a
+	// transaction that has that row and wants the balance, as endWithdrawal does.
+	sortByKey(accepted)
+	rows := &pgx.Batch{}
+	var orders []dispatch.Order
+	holds := make([]ledger.Posting, 0, len(accepted))
+	decisions := make([]DecisionRecord, 0, len(accepted))
+	ids := make([]string, 0, len(accepted))
+	for _, a := range accepted {
+		f, p := a.decided, a.plan
+		row := newStored(a.withdrawalID, f, p)
+		rows.Queue(insertWithdrawal, s.insertArgs(tx.Now, org, row, f, p)...)
+		if !p.Hold.IsZero() {
+			holds = append(holds, newHoldPosting(org, row.id, f.owner, f.mint.ID, p.Hold))
+		}
+		if p.Status == Processing {
+			order := s.newOrder(org, row, f.mint, a.treasury, 0, nil)
+			if p.IsCovered {
+				order.Grant = s.coverGrant(org, row, f, order.FeeDeducted)
+			}
+			if row.batch != nil {
+				var err error
+				if order.Grant, err = s.batchOrderGrant(ctx, tx, org, row, f.mint); err != nil {
+					return err
+				}
+			}
+			orders = append(orders, order)
+		}
+		decisions = append(decisions, DecisionRecord{
+			withdrawalID: row.id, Act: p.Act, Status: p.Status, Reasons: p.Reasons, Gates: p.Gates,
+			Actor: f.request.Actor, Risk: &p.Screening,
+		})
+		ids = append(ids, row.id)
+	}
+	for _, order := range orders {
+		dispatch.QueueNew(rows, tx.Now, order)
+	}
+	if err := queueDecisions(rows, tx.Now, org, decisions); err != nil {
+		return err
+	}
+	written := map[string]Withdrawal{}
+	rows.Queue(selectWritten, org, ids).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanWithdrawal)
+		for _, w := range found {
+			written[w.ID] = w
+		}
+		return err
+	})
+	if err := tx.SendBatch(ctx, rows).Close(); err != nil {
+		return fmt.Errorf("insert %d withdrawals, %s first: %w", len(ids), ids[0], err)
+	}
+	var events []event.Event
+	entries := make([]audit.Entry, 0, len(accepted))
+	for _, a := range accepted {
+		w, isRead := written[a.withdrawalID]
+		if !isRead {
+			return fmt.Errorf("withdrawal %s was inserted and cannot be read", a.withdrawalID)
+		}
+		a.created = w
+		if err := s.askToSign(ctx, tx, org, w, a.decided.maker()); err != nil {
+			return err
+		}
+		if t := findTransition("", a.plan.Status); t.Event != "" {
+			events = append(events, newEvent(org, t, w))
+		}
+		action := "withdrawal.requested"
+		if a.plan.Status == Blocked {
+			action = "withdrawal.blocked"
+		}
+		entries = append(entries, audit.Entry{
+			OrgID: org, Actor: a.decided.request.Actor, Action: action, ResourceKind: resourceKind, ResourceID: w.ID,
+			Detail: a.plan.Decision,
+		})
+	}
+	if len(events) > 0 {
+		if err := s.Events.QueueFirst(b, tx.Now, events...); err != nil {
+			return err
+		}
+	}
+	if err := audit.QueueEntries(b, tx.Now, entries...); err != nil {
+		return err
+	}
+	if len(holds) == 0 {
+		return nil
+	}
+	return ledger.QueueKnown(b, tx.Now, found, holds...)
+}
+
+// selectWritten reads withdrawals by their ids.
+var selectWritten = selectColumns + `
+	FROM unnest($2::text[]) AS k (id)
+	CROSS JOIN LATERAL (SELECT * FROM withdrawals WHERE org_id = $1 AND ` + pg.ByKey("withdrawal_id", "k.id") + `) w
+	JOIN mints m ON m.mint_id = w.mint_id`
 
 const insertWithdrawal = `
 	INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,

@@ -46,33 +46,66 @@ type DecisionRecord struct {
 // recordDecision writes a decision and its audit row, in the transaction of the decision.
 // Rule WD-25.
 func recordDecision(ctx context.Context, tx pg.Tx, org string, d DecisionRecord, action string, detail any) error {
-	if d.Gates == nil {
-		d.Gates = []Step{}
+	b := &pgx.Batch{}
+	if err := queueDecisions(b, tx.Now, org, []DecisionRecord{d}); err != nil {
+		return err
 	}
-	if d.Reasons == nil {
-		d.Reasons = []Reason{}
-	}
-	gates, err := json.Marshal(d.Gates)
-	if err != nil {
-		return fmt.Errorf("record the decision on %s: %w", d.withdrawalID, err)
-	}
-	var screened []byte
-	if d.Risk != nil {
-		if screened, err = json.Marshal(d.Risk); err != nil {
-			return fmt.Errorf("record what screening said about %s: %w", d.withdrawalID, err)
-		}
-	}
-	_, err = tx.Exec(ctx, `
-		INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, note, actor_kind, actor_id, risk)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, nullif($8, ''), $9, $10, $11)`,
-		org, d.withdrawalID, tx.Now, d.Act, d.Status, d.Reasons, gates, d.Note, d.Actor.Kind, d.Actor.ID, screened)
-	if err != nil {
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("record the decision on %s: %w", d.withdrawalID, err)
 	}
 	return audit.Record(ctx, tx, audit.Entry{
 		OrgID: org, Actor: d.Actor, Action: action, ResourceKind: resourceKind, ResourceID: d.withdrawalID,
 		Detail: detail,
 	})
+}
+
+// queueDecisions queues the records of decisions in their order.
+func queueDecisions(b *pgx.Batch, now time.Time, org string, records []DecisionRecord) error {
+	n := len(records)
+	ids, acts, statuses, reasons, gates := make([]string, n), make([]string, n), make([]string, n), make([]string, n),
+		make([]string, n)
+	notes, kinds, actors := make([]string, n), make([]string, n), make([]string, n)
+	screened := make([]*string, n)
+	for i, d := range records {
+		if d.Gates == nil {
+			d.Gates = []Step{}
+		}
+		if d.Reasons == nil {
+			d.Reasons = []Reason{}
+		}
+		ids[i], acts[i], statuses[i], notes[i], kinds[i], actors[i] = d.withdrawalID, string(d.Act), string(d.Status),
+			d.Note, string(d.Actor.Kind), d.Actor.ID
+		for _, c := range []struct {
+			value any
+			text  func(string)
+		}{
+			{d.Reasons, func(s string) { reasons[i] = s }},
+			{d.Gates, func(s string) { gates[i] = s }},
+		} {
+			text, err := json.Marshal(c.value)
+			if err != nil {
+				return fmt.Errorf("record the decision on %s: %w", d.withdrawalID, err)
+			}
+			c.text(string(text))
+		}
+		if d.Risk != nil {
+			text, err := json.Marshal(d.Risk)
+			if err != nil {
+				return fmt.Errorf("record what screening said about %s: %w", d.withdrawalID, err)
+			}
+			screened[i] = new(string(text))
+		}
+	}
+	b.Queue(`
+		INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, note, actor_kind,
+			actor_id, risk)
+		SELECT $1, d.id, $2, d.act, d.status, ARRAY(SELECT jsonb_array_elements_text(d.reasons::jsonb)), d.gates::jsonb,
+			nullif(d.note, ''), d.actor_kind, d.actor_id, d.risk::jsonb
+		FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
+			$11::text[]) WITH ORDINALITY AS d (id, act, status, reasons, gates, note, actor_kind, actor_id, risk, nth)
+		ORDER BY d.nth`,
+		org, now, ids, acts, statuses, reasons, gates, notes, kinds, actors, screened)
+	return nil
 }
 
 // ListDecisions returns the decisions about a withdrawal, oldest first. A withdrawal that is older

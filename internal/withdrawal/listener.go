@@ -42,6 +42,12 @@ func (s *Service) publishEvent(ctx context.Context, tx pg.Tx, org string, t tran
 	if t.Event == "" {
 		return nil
 	}
+	_, err := s.Events.Record(ctx, tx, newEvent(org, t, w))
+	return err
+}
+
+// newEvent returns the event of a transition that has one.
+func newEvent(org string, t transition, w Withdrawal) event.Event {
 	w.TravelRule = nil // it names people, and webhooks leave the installation
 	e := event.Event{
 		OrgID: org, Type: t.Event, ResourceKind: "withdrawal", ResourceID: w.ID, CustomerID: w.Owner.CustomerID(),
@@ -50,8 +56,7 @@ func (s *Service) publishEvent(ctx context.Context, tx pg.Tx, org string, t tran
 	if w.Owner.IsOrganization() {
 		e.Type = orgEventTypes[t.Event]
 	}
-	_, err := s.Events.Record(ctx, tx, e)
-	return err
+	return e
 }
 
 // orgEventTypes map the events of customers' withdrawals to those of the organization's own. These

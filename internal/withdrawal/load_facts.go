@@ -35,30 +35,32 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts
 			WithAdvice("Send such a key, or none.").
 			WithParam("idempotencyKey")
 	}
-	var mints mint.Catalogue
-	err := s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
-		if mints, err = mint.LoadCatalogue(ctx, tx); err != nil {
-			return err
-		}
-		if f.existing, err = lookupKey(ctx, tx, org, r.IdempotencyKey); err != nil || f.existing != nil {
-			return err
-		}
-		if r.owner.NeedsWhitelist() {
-			if f.entry, _, err = s.loadEntry(ctx, tx, org, r.listedID); err != nil {
-				return err
-			}
-		}
-		scope := freeze.Target{OrgID: org}
-		if customer.CheckID(r.CustomerID) == nil {
-			scope.CustomerID = r.CustomerID
-		}
-		f.activeFreeze, err = freeze.Active(ctx, tx, scope)
-		return err
+	var mints *mint.Catalogue
+	var accepted *request.Accepted
+	var freezes *freeze.ActiveSet
+	scope := freeze.Target{OrgID: org}
+	if customer.CheckID(r.CustomerID) == nil {
+		scope.CustomerID = r.CustomerID
+	}
+	err := s.DB.ReadOrgBatch(ctx, org, func(b *pgx.Batch) {
+		mints, freezes = mint.QueueAll(b), freeze.QueueLook(b, org, []string{scope.CustomerID})
+		accepted = queueKey(b, org, r.IdempotencyKey)
 	})
+	if err == nil && accepted.ID == "" && r.owner.NeedsWhitelist() {
+		err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
+			f.entry, _, err = s.loadEntry(ctx, tx, org, r.listedID)
+			return err
+		})
+	}
 	if err != nil {
 		return f, fmt.Errorf("prepare withdrawal: %w", err)
 	}
-	f.parsed, f.parseErr = parseRequest(r, mints, s.Chains)
+	if accepted.ID != "" {
+		f.existing = accepted
+	} else {
+		f.activeFreeze = freezes.FindFor(scope)
+	}
+	f.parsed, f.parseErr = parseRequest(r, *mints, s.Chains)
 	f.native, f.hasNative = mints.Native(f.mint.Chain)
 	if f.owner.NeedsWhitelist() {
 		// The caller does not choose the address. An entry that may not be used has none, and
@@ -76,19 +78,49 @@ func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (*request
 	if key == nil {
 		return nil, nil
 	}
-	var a request.Accepted
-	err := tx.QueryRow(ctx, `
-		SELECT withdrawal_id, request_digest, reference, restored_at IS NOT NULL FROM withdrawals
-		WHERE org_id = $1 AND key_hash = $2`,
-		org, keyHash(key)).Scan(&a.ID, &a.Digest, &a.Reference, &a.IsRestored)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
+	b := &pgx.Batch{}
+	pg.QueueKeyPlans(b)
+	accepted := queueKey(b, org, key)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("look up an idempotency key: %w", err)
 	}
-	return &a, nil
+	if accepted.ID == "" {
+		return nil, nil
+	}
+	return accepted, nil
 }
+
+// queueKey queues the look-up of a key. The result has an id if a withdrawal has the key.
+func queueKey(b *pgx.Batch, org string, key *string) *request.Accepted {
+	accepted := &request.Accepted{}
+	if key == nil {
+		return accepted
+	}
+	b.Queue(selectKey, org, keyHash(key)).Query(func(rows pgx.Rows) error {
+		*accepted = request.Accepted{}
+		targets := []any{&accepted.ID, &accepted.Digest, &accepted.Reference, &accepted.IsRestored}
+		_, err := pgx.ForEachRow(rows, targets, func() error { return nil })
+		return err
+	})
+	return accepted
+}
+
+// queueTaken queues the question which of these hashes of keys withdrawals have.
+func queueTaken(b *pgx.Batch, org string, hashes []string, taken *[]string) {
+	b.Queue(selectTaken, org, hashes).Query(func(rows pgx.Rows) (err error) {
+		*taken, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+}
+
+var selectTaken = `
+	SELECT w.key_hash FROM unnest($2::text[]) AS k (hash)
+	CROSS JOIN LATERAL (SELECT key_hash FROM withdrawals
+		WHERE org_id = $1 AND ` + pg.ByKey("key_hash", "k.hash") + `) w`
+
+var selectKey = `
+	SELECT withdrawal_id, request_digest, reference, restored_at IS NOT NULL FROM withdrawals
+	WHERE org_id = $1 AND ` + pg.ByKey("key_hash", "$2")
 
 // loadFacts loads what the transaction that decides sees, in the order of its locks: settings, the
 // customer's costs, freezes. They are held until the transaction ends: a freeze that has committed
@@ -102,23 +134,18 @@ func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *Fact
 	if err != nil {
 		return fmt.Errorf("settings of %s: %w", orgID, err)
 	}
-	f.keyRequired = settings.RequireWithdrawIdempotency
-	f.quorum = settings.ApprovalQuorum
-	if f.owner.IsOrganization() {
-		f.threshold = settings.TwoFactorUSDThreshold
-		if f.owner.NeedsWhitelist() {
-			if f.entry, f.entryRefusal, err = s.loadEntry(ctx, tx, orgID, f.listedID); err != nil {
-				return err
-			}
+	f.setSettings(settings)
+	switch {
+	case f.owner.NeedsWhitelist():
+		if f.entry, f.entryRefusal, err = s.loadEntry(ctx, tx, orgID, f.listedID); err != nil {
+			return err
 		}
-	} else {
-		f.threshold = settings.CustomerWithdrawUSDThreshold
-		f.charging.costs = settings.ChargeCustomerCosts
+	case !f.owner.IsOrganization():
 		if f.isAllowlisted, err = loadAllowlisted(ctx, tx, orgID, f.owner.Subject, settings); err != nil {
 			return err
 		}
 	}
-	if f.costs.limit = settings.CustomerFeeDayUSD; f.costs.isCounted && f.costs.limit != nil {
+	if f.costs.isCounted && f.costs.limit != nil {
 		if err := pg.LockExclusive(ctx, tx, costLockName(orgID, f.owner.CustomerID())); err != nil {
 			return err
 		}
@@ -127,12 +154,16 @@ func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *Fact
 			return err
 		}
 	}
-	f.screening.Case.Threshold = nil
-	if t := risk.Severity(settings.WithdrawSeverityThreshold); t != "" {
-		f.screening.Case.Threshold = &t
+	b := &pgx.Batch{}
+	pg.QueueKeyPlans(b)
+	special := queueSpecial(b, orgID, []payee{f.payee()})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("look for addresses that look like %s: %w", f.destination, err)
 	}
-	if f.failedWithdrawalID, _, err = findFailedTo(ctx, tx, orgID, f.mint.Chain, f.destination); err != nil {
-		return err
+	if special[f.payee()] {
+		if f.failedWithdrawalID, _, err = findFailedTo(ctx, tx, orgID, f.mint.Chain, f.destination); err != nil {
+			return err
+		}
 	}
 	if err := freeze.LockShared(ctx, tx); err != nil {
 		return err
@@ -146,14 +177,9 @@ func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *Fact
 	if err != nil {
 		return err
 	}
-	// The current row: the mint may have been quarantined since.
-	m, ok := mints.ByID(f.mint.ID)
-	if !ok {
+	if !f.setMint(mints) {
 		return fmt.Errorf("mint %d has left the catalogue", f.mint.ID)
 	}
-	f.mint = m
-	f.isTokenContract = mints.IsContract(f.mint.Chain.Family(), f.destination)
-	f.native, f.hasNative = mints.Native(f.mint.Chain)
 	if err := s.loadRuleFacts(ctx, tx, orgID, f); err != nil {
 		return err
 	}
@@ -167,9 +193,60 @@ func (s *Service) loadFacts(ctx context.Context, tx pg.Tx, orgID string, f *Fact
 	if f.liquid, err = loadLiquidity(ctx, tx, orgID, f.mint, f.amount); err != nil {
 		return err
 	}
-	f.lookalike, err = findLookalike(ctx, tx, orgID, f.destination)
+	if special[f.payee()] {
+		f.lookalike, err = findLookalike(ctx, tx, orgID, f.destination)
+	}
 	return err
 }
+
+// payee is a destination on a chain.
+type payee struct {
+	chain   chain.Name
+	address chain.Address
+}
+
+func (p parsed) payee() payee { return payee{p.mint.Chain, p.destination} }
+
+// queueSpecial queues the question which payees a person may have to look at: those that look like another
+// destination, also one that is asked about with them, or like a wallet of the organization, and those to whom a
+// payment was reverted. It names more of them than findLookalike and findFailedTo do, and none less. The answer is
+// set once the batch was sent. It reads a few rows for each payee, however many payments there are to one.
+func queueSpecial(b *pgx.Batch, org string, payees []payee) map[payee]bool {
+	special := map[payee]bool{}
+	chains, addresses := make([]string, len(payees)), make([]string, len(payees))
+	for i, p := range payees {
+		chains[i], addresses[i] = string(p.chain), string(p.address)
+	}
+	b.Queue(selectSpecial, org, chains, addresses).Query(func(rows pgx.Rows) error {
+		var p payee
+		_, err := pgx.ForEachRow(rows, []any{&p.chain, &p.address}, func() error {
+			special[p] = true
+			return nil
+		})
+		return err
+	})
+	return special
+}
+
+// Each look-up asks for the next row in the order of one index, see pg.ByKey.
+const selectSpecial = `
+	WITH asked AS MATERIALIZED (
+		SELECT DISTINCT chain, address, address_prefix_suffix(address) AS ends
+		FROM unnest($2::text[], $3::text[]) AS a (chain, address))
+	SELECT a.chain, a.address FROM asked a
+	WHERE EXISTS (SELECT FROM asked o WHERE o.ends = a.ends AND o.address <> a.address)
+		OR (SELECT w.to_prefix_suffix FROM withdrawals w
+			WHERE w.org_id = $1 AND (w.to_prefix_suffix, w.to_address) > (a.ends, a.address)
+			ORDER BY w.to_prefix_suffix, w.to_address LIMIT 1) = a.ends
+		OR (SELECT w.to_prefix_suffix FROM withdrawals w
+			WHERE w.org_id = $1 AND (w.to_prefix_suffix, w.to_address) < (a.ends, a.address)
+			ORDER BY w.to_prefix_suffix DESC, w.to_address DESC LIMIT 1) = a.ends
+		OR (SELECT x.prefix_suffix FROM wallets x WHERE x.org_id = $1 AND x.prefix_suffix >= a.ends
+			ORDER BY x.prefix_suffix LIMIT 1) = a.ends
+		OR (SELECT w.to_address FROM withdrawals w
+			WHERE w.org_id = $1 AND w.status = 'FAILED' AND w.failure_reason = 'REVERTED'
+				AND (w.chain, w.to_address) >= (a.chain, a.address)
+			ORDER BY w.chain, w.to_address LIMIT 1) = a.address`
 
 // loadAllowlisted reports whether the approval allowlist has a customer by a trusted e-mail. A
 // changed e-mail is not trusted for a day (customer.CoolingOff). Rule WD-33.
@@ -359,26 +436,35 @@ func (s *Service) loadExternalFacts(ctx context.Context, orgID string, f *Facts,
 	f.costs.isCounted = !f.owner.IsOrganization() && f.hasNative && s.HasPriceSource != nil &&
 		s.HasPriceSource(f.native.ID)
 	f.costs.decimals = f.native.Decimals
-	err := s.DB.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		wallets, err := wallet.ByAddresses(ctx, tx, f.mint.Chain.Family(), []chain.Address{f.destination})
-		if err != nil {
-			return err
-		}
-		f.isOwnAddress = len(wallets) > 0
+	var isOurs *bool
+	settings := func() (settings org.Settings, err error) { return settings, nil }
+	err := s.DB.ReadSystemBatch(ctx, func(b *pgx.Batch) {
+		pg.QueueKeyPlans(b)
+		isOurs = wallet.QueueIsOurs(b, f.mint.Chain.Family(), f.destination)
 		if !f.owner.IsOrganization() && f.approval == nil {
-			settings, err := org.SettingsOf(ctx, tx, orgID)
-			if err != nil {
-				return fmt.Errorf("settings of %s: %w", orgID, err)
-			}
-			f.charging.isCharged = f.hasNative && settings.ChargeCustomerCosts != org.ChargeNone
+			settings = org.QueueSettings(b, orgID)
 		}
-		if f.payerAddress, err = loadPayerAddress(ctx, tx, orgID, f.mint.Chain); err == nil && f.isMax {
-			f.balance, err = loadSpendable(ctx, tx, orgID, f.owner, f.mint.ID)
-		}
-		return err
+		queuePayerAddress(b, orgID, f.mint.Chain, &f.payerAddress)
 	})
 	if err != nil {
 		return fmt.Errorf("look up the owner of address %s: %w", f.destination, err)
+	}
+	f.isOwnAddress = *isOurs
+	if !f.owner.IsOrganization() && f.approval == nil {
+		settings, err := settings()
+		if err != nil {
+			return fmt.Errorf("settings of %s: %w", orgID, err)
+		}
+		f.charging.isCharged = f.hasNative && settings.ChargeCustomerCosts != org.ChargeNone
+	}
+	if f.isMax {
+		err := s.DB.ReadOrg(ctx, orgID, func(ctx context.Context, tx pg.Tx) (err error) {
+			f.balance, err = loadSpendable(ctx, tx, orgID, f.owner, f.mint.ID)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("balance of %s: %w", orgID, err)
+		}
 	}
 	if f.isMax {
 		f.amount = f.balance
@@ -420,10 +506,18 @@ func (s *Service) loadExternalFacts(ctx context.Context, orgID string, f *Facts,
 func loadPayerAddress(
 	ctx context.Context, tx pg.Tx, org string, name chain.Name,
 ) (payerAddress chain.Address, err error) {
-	err = tx.QueryRow(ctx, `
-		SELECT coalesce((SELECT address FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = ''), '')`,
-		org, name.Family(), wallet.Treasury).Scan(&payerAddress)
+	err = tx.QueryRow(ctx, selectPayerAddress, org, name.Family(), wallet.Treasury).Scan(&payerAddress)
 	return payerAddress, err
+}
+
+const selectPayerAddress = `
+	SELECT coalesce((SELECT address FROM wallets WHERE org_id = $1 AND family = $2 AND purpose = $3 AND subject = ''), '')`
+
+// queuePayerAddress queues loadPayerAddress. The address is set once the batch was sent.
+func queuePayerAddress(b *pgx.Batch, org string, name chain.Name, address *chain.Address) {
+	b.Queue(selectPayerAddress, org, name.Family(), wallet.Treasury).QueryRow(func(row pgx.Row) error {
+		return row.Scan(address)
+	})
 }
 
 // valueAmount sets the dollar value of the amount. Every failure has the same effect: there is no

@@ -36,7 +36,6 @@ func TestRequestHoldsAndOrders(t *testing.T) {
 		t.Errorf("order: got %v, want QUEUED", got)
 	}
 	h.wantEvents(w.ID)
-	pgtest.ExpectLockException(t, h.DB, "dispatch.Submit")
 }
 
 // Rules WD-3, WD-4.

@@ -86,7 +86,10 @@ type Screening struct {
 	Severity, Provider *string
 }
 
-const selectWithdrawals = `
+// selectWithdrawals selects what scanWithdrawal reads.
+const (
+	selectWithdrawals = selectColumns + ` FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
+	selectColumns     = `
 	SELECT w.withdrawal_id, w.idempotency_key, coalesce(w.customer_id, ''), coalesce(w.product, ''), w.whitelisted_address_id, w.mint_id, m.symbol, m.name, m.chain, m.decimals, m.contract,
 		w.amount, w.usd_value, w.to_address, w.network_fee,
 		(SELECT n.mint_id FROM mints n WHERE n.chain = w.chain AND n.kind = 'NATIVE'),
@@ -99,8 +102,8 @@ const selectWithdrawals = `
 		CASE WHEN w.product IS NOT NULL THEN (SELECT s.swap_id FROM swaps s WHERE s.payout_id = w.withdrawal_id) END,
 		coalesce(w.refund_id, ''), coalesce(w.batch_id, ''), coalesce(w.batch_row, 0), w.fee_mode = 'DEDUCTED',
 		coalesce(w.made_by, ''), (SELECT f.checkout_id FROM refunds f WHERE f.refund_id = w.refund_id),
-		(SELECT b.content_hash FROM payout_batches b WHERE b.batch_id = w.batch_id), w.org_id
-	FROM withdrawals w JOIN mints m ON m.mint_id = w.mint_id`
+		(SELECT b.content_hash FROM payout_batches b WHERE b.batch_id = w.batch_id), w.org_id`
+)
 
 // Load returns a withdrawal as this transaction sees it. Error: fault NOT_FOUND.
 func Load(ctx context.Context, tx pg.Tx, org, withdrawalID string) (Withdrawal, error) {

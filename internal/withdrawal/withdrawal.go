@@ -56,6 +56,8 @@ type Service struct {
 	Risk risk.Policy
 	// Whitelist says where an organization's own money may go; nil: to no address.
 	Whitelist Whitelist
+	// Groups accepts customers' withdrawals that come together in one transaction; nil: each in its own.
+	Groups *Groups
 	// GrantKey binds a decision to the terms of the payment, for the signer; nil if the signer
 	// requires no grants.
 	GrantKey *signer.GrantKey

@@ -121,9 +121,12 @@ func Active(ctx context.Context, tx pg.Tx, target Target) (*Freeze, error) {
 // customers of it: Active for many targets at once. It locks as LockShared does, so it comes before
 // any lock that a payment takes. The result is filled when the batch is sent.
 func QueueActive(b *pgx.Batch, org string, customers []string) *ActiveSet {
-	pg.QueueLockShared(b, lockName)
+	QueueLock(b)
 	return QueueLook(b, org, customers)
 }
+
+// QueueLock queues LockShared.
+func QueueLock(b *pgx.Batch) { pg.QueueLockShared(b, lockName) }
 
 // QueueLook queues the query of QueueActive without its lock, for a look that decides nothing for good.
 func QueueLook(b *pgx.Batch, org string, customers []string) *ActiveSet {

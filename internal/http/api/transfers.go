@@ -48,7 +48,7 @@ func (a *api) createTransfer(c *call, body TransferRequest) (webhook.Transfer, e
 		MintID: body.MintID, Amount: body.Amount, UseDecimal: body.UseDecimal,
 		From: transfer.Party(body.From), To: transfer.Party(body.To), IdempotencyKey: *key,
 		Reference: body.Reference, Actor: c.Caller.Actor(),
-		Limit: func() error { return c.CheckScopeAndRate() },
+		Limit: func() error { return c.CheckScopeAndRate() }, Unlimit: func() { c.UncountRate() },
 	}
 	if body.Metadata != nil {
 		r.Metadata = *body.Metadata

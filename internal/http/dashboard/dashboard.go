@@ -124,7 +124,7 @@ func (c Config) kitConfig() pages.Config {
 func (d *dashboard) surface() pages.Surface {
 	return signinpages.Mount(pages.Surface{
 		Name: "Coffer", Prefix: Prefix, Groups: []string{"", "Organization"}, TableAction: identity.ExportRecords,
-		ElsewhereURL: d.conf.ApprovalsURL, FindNotices: d.findNotices,
+		ElsewhereURL: d.conf.ApprovalsURL, FindNotices: d.findNotices, ReadsReplica: true,
 		Pages: d.withoutSigning(slices.Concat([]pages.Page{
 			d.homePage(),
 			d.approvalsPage(), d.reviewPage(), d.reviewListPage(), d.flaggedPage(),

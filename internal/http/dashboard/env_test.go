@@ -156,11 +156,19 @@ func newTestEnv(t testing.TB) *testEnv {
 // newTestEnvWith has people sign at an address of their own, if there is one.
 func newTestEnvWith(t testing.TB, approvalsOrigin string) *testEnv {
 	t.Helper()
+	return newTestEnvOn(t, approvalsOrigin, func(clock func() time.Time) *pg.DB {
+		return pgtest.NewWithClock(t, clock)
+	})
+}
+
+// newTestEnvOn creates an environment on the empty database that open opens.
+func newTestEnvOn(t testing.TB, approvalsOrigin string, open func(clock func() time.Time) *pg.DB) *testEnv {
+	t.Helper()
 	h := &testEnv{
 		t: t, logs: &logs{}, mails: &mails{}, sessions: map[string]session.Session{}, used: map[string]bool{},
 		rolled: map[string]string{}, unpayable: map[chain.Address]string{},
 	}
-	h.db = pgtest.NewWithClock(t, h.now)
+	h.db = open(h.now)
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: contract, Symbol: "USDC",
 		Name: "USD Coin", Decimals: 6, DepositEnabled: true, WithdrawEnabled: true, MinDeposit: money.Units(5),

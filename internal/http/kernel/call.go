@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
 // Caller is who holds the presented key.
@@ -40,7 +41,8 @@ type Request struct {
 	file   *File  // that the path asks for
 	// counted says that the request was counted against its rate.
 	counted bool
-	status  int // 0: the first one that the route has
+	allowed bool // and the rate allowed it
+	status  int  // 0: the first one that the route has
 	// The writer of the server, which closes a connection after a body that is too large.
 	serverWriter http.ResponseWriter
 }
@@ -155,8 +157,14 @@ func (s *server) answerRoute(w http.ResponseWriter, c *Request) (result answer, 
 	rt := c.route
 	var bodyErr error // of a body that was read before it was checked
 	if !rt.NeedsNoKey {
+		if rt.Method == http.MethodGet {
+			c.Request = c.WithContext(s.conf.DB.BeginReads(c.Context()))
+		}
 		if err = s.authenticate(w, c); err != nil {
 			return result, err
+		}
+		if positioned, ok := c.caller.(interface{ Position() pg.Position }); ok {
+			pg.UsePosition(c.Context(), positioned.Position())
 		}
 		// A replay does not count against the rates, but it too stays within the caller's
 		// share of connections.

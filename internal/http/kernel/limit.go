@@ -88,6 +88,15 @@ func (l *limiter) countRequest(caller string) rateResult {
 	return rateResult{allowed: true, remaining: int(room.Sub(fullAfter) / interval), reset: fullAfter.Sub(current)}
 }
 
+// uncountRequest takes back one request of a caller that was counted and allowed.
+func (l *limiter) uncountRequest(caller string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if full, ok := l.recent[caller]; ok {
+		l.recent[caller] = full.Add(-l.rate.Period / time.Duration(l.rate.Count))
+	}
+}
+
 func (l *limiter) storeFullAt(caller string, full time.Time) {
 	if _, isRecent := l.recent[caller]; !isRecent && len(l.recent) >= bucketsMax/2 {
 		l.older, l.recent = l.recent, make(map[string]time.Time)
@@ -151,10 +160,27 @@ func (s *server) checkRate(c *Request) error {
 	}
 	c.counted = true
 	v := l.countRequest(c.caller.CallerID())
+	c.allowed = v.allowed
 	c.AnswerHeader.Set("RateLimit-Limit", strconv.Itoa(l.rate.Burst))
 	c.AnswerHeader.Set("RateLimit-Remaining", strconv.Itoa(v.remaining))
 	c.AnswerHeader.Set("RateLimit-Reset", formatSeconds(v.reset))
 	return v.toFault(c.AnswerHeader)
+}
+
+// UncountRate takes back what CheckScopeAndRate counted, for a request whose key turned out to be known: a replay is
+// free. Rule LIM-1.
+func (c *Request) UncountRate() {
+	l := c.server.limiterFor(c)
+	if l.rate.Count == 0 || !c.counted {
+		return
+	}
+	if c.allowed {
+		l.uncountRequest(c.caller.CallerID())
+	}
+	c.counted, c.allowed = false, false
+	for _, name := range []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "Retry-After"} {
+		c.AnswerHeader.Del(name)
+	}
 }
 
 func (v rateResult) toFault(h http.Header) error {

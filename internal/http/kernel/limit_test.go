@@ -38,6 +38,26 @@ func TestLimiterTakesABurstAndThenItsRate(t *testing.T) {
 	}
 }
 
+func TestARequestThatIsTakenBackLeavesItsRoom(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	l := newLimiter(Rate{Count: 2, Period: time.Second, Burst: 3}, func() time.Time { return now })
+	l.uncountRequest("new")
+	for range 3 {
+		l.countRequest("a")
+	}
+	l.uncountRequest("a")
+	if v := l.countRequest("a"); !v.allowed || v.remaining != 0 {
+		t.Errorf("got %+v, want it taken in the room of the other", v)
+	}
+	if v := l.countRequest("a"); v.allowed {
+		t.Error("got one more taken, want a refusal")
+	}
+	if v := l.countRequest("new"); !v.allowed || v.remaining != 2 {
+		t.Errorf("got %+v, want a full burst and no more", v)
+	}
+}
+
 // The bound holds for any number of addresses of one party, even while each of them waits.
 func TestLimiterRemembersSoManyCallersAtMost(t *testing.T) {
 	t.Parallel()

@@ -173,6 +173,9 @@ type Surface struct {
 	// "" for none.
 	ElsewhereURL string
 
+	// ReadsReplica says that the pages of members may be read from the replica. Sign-in never is.
+	ReadsReplica bool
+
 	// FindNotices returns what every page says to the person; nil: nothing.
 	FindNotices func(r *Request) []ui.StandingNotice
 	// ContinuePath returns the page on which a sign-in continues that is not complete, and "" for a session

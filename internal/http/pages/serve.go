@@ -21,6 +21,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/session"
 	"github.com/cofferpay/coffer/internal/identity/signin"
 	"github.com/cofferpay/coffer/internal/platform/id"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 )
 
@@ -115,7 +116,12 @@ func (s *server) newRequest(w http.ResponseWriter, r *http.Request, p Page) *Req
 // open runs the checks that pages, tables and acts share. It answers itself and returns nil if one
 // fails.
 func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
+	if s.surface.ReadsReplica && p.Access == Members && isRead(r.Method) {
+		r = r.WithContext(s.conf.DB.BeginReads(r.Context()))
+	}
 	req := s.newRequest(w, r, p)
+	// It comes before the position of the session: a change that it counts is then in what the page shows.
+	req.position = s.position(p)
 	if token := readCookie(r, s.surface.SessionCookie); token != "" {
 		find := s.surface.FindSession
 		if r.Header.Get(LiveHeader) != "" && isRead(r.Method) {
@@ -127,6 +133,7 @@ func (s *server) open(w http.ResponseWriter, r *http.Request, p Page) *Request {
 			return nil
 		}
 		if err == nil {
+			pg.UsePosition(r.Context(), found.Position)
 			req.Session = &found
 			req.Form.HasPasskey, req.Form.IsCodeless = found.HasPasskey, found.HasPasskey && !found.HasTOTP
 		}
@@ -191,7 +198,6 @@ func (s *server) handlePage(p Page) http.HandlerFunc {
 
 // loadPage loads a page and writes it.
 func (s *server) loadPage(w http.ResponseWriter, r *Request, status int) {
-	r.position = s.position(r.page)
 	main, err := r.page.Load(r)
 	if err != nil {
 		s.refuse(w, r, err)

@@ -65,7 +65,9 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 		wanted[i] = hashes[i][:]
 	}
 	found := map[[sha256.Size]byte]keyHolder{}
+	var position pg.Position
 	err := db.ReadSystemBatch(ctx, func(b *pgx.Batch) {
+		db.QueuePosition(b, &position)
 		b.Queue(`
 			SELECT k.hash, k.org_id, k.key_id, k.scope, coalesce(u.last_used_at <= now() - interval '1 minute', true), s.ip_allowlist
 			FROM (
@@ -87,6 +89,7 @@ func findOwners(ctx context.Context, db *pg.DB, hashes [][sha256.Size]byte) (map
 			var h keyHolder
 			_, err := pgx.ForEachRow(rows,
 				[]any{&h.hash, &h.OrgID, &h.KeyID, &h.Scope, &h.needsUseNote, &h.allowedPrefixes}, func() error {
+					h.position = position
 					found[[sha256.Size]byte(h.hash)] = h
 					h.hash, h.allowedPrefixes = nil, nil // the next row does not write into them
 					return nil

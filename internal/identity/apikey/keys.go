@@ -58,10 +58,14 @@ type Caller struct {
 	// The member who manages the keys on a page, in place of a key; nil for a key.
 	person *member.Member
 
-	hash []byte
+	hash     []byte
+	position pg.Position
 	// Its last use is not recorded, or was recorded at least a minute ago.
 	needsUseNote bool
 }
+
+// Position is how far the primary was when the key was looked up.
+func (c Caller) Position() pg.Position { return c.position }
 
 // ForMember returns a member as the caller of Create, Roll and Delete. The caller checked the right of the
 // member; each change looks at it again in its transaction. Rule PAGE-20.

@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/identity/account"
 	"github.com/cofferpay/coffer/internal/identity/member"
 	"github.com/cofferpay/coffer/internal/identity/operator"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 )
 
 // State is the state of a session.
@@ -84,6 +85,9 @@ type Session struct {
 
 	EndedAt   time.Time // zero while it lives
 	EndReason EndReason
+
+	// Position is how far the primary was when the session was found by its token; zero if it was found otherwise.
+	Position pg.Position
 
 	tokenHash []byte // compare-and-swap of writes; a session that came from a list has none
 }

@@ -210,7 +210,9 @@ func Look(
 ) (Session, error) {
 	hash := account.HashToken(token)
 	var found []Session
+	var position pg.Position
 	if err := db.ReadSystemBatch(ctx, func(b *pgx.Batch) {
+		db.QueuePosition(b, &position)
 		b.Queue(selectSession+` WHERE s.hash = $1 AND s.state <> 'ENDED' AND a.side = $2 AND s.audience = $3`,
 			hash, side, cmp.Or(audience, ForPages)).
 			Query(func(rows pgx.Rows) (err error) {
@@ -225,6 +227,7 @@ func Look(
 		return Session{}, Refusal()
 	}
 	s := found[0]
+	s.Position = position
 	// A member whose access ended has no rights; the session of an operator without access shows nothing.
 	if s.IsOpen() && side == account.OperatorSide && s.Operator.ID == "" {
 		return Session{}, Refusal()

@@ -35,7 +35,7 @@ var ErrLockLost = errors.New("advisory lock lost with its connection")
 // it. The lock has a connection of its own. It ends with that connection, with Release, or with
 // ctx.
 func (db *DB) AdvisoryLock(ctx context.Context, name string) (lock *Lock, ok bool, err error) {
-	poolConf, err := db.poolConfig(1)
+	poolConf, err := db.poolConfig(db.conf.URL, 1)
 	if err != nil {
 		return nil, false, err
 	}

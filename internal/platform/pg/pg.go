@@ -41,6 +41,9 @@ type Config struct {
 	// URL is a postgres:// URL of the login role, which is a NOINHERIT member of the
 	// three roles and owns nothing.
 	URL string
+	// ReadURL is a postgres:// URL of the same role and database on a streaming replica; "" for none. WatchReplica
+	// decides whether it is asked.
+	ReadURL string
 	// OwnerURL is a postgres:// URL of the owner of the database. Only Migrate uses it.
 	OwnerURL string
 
@@ -86,7 +89,8 @@ type DB struct {
 	conf  Config
 	clock func() time.Time
 
-	shares callerShares
+	shares  callerShares
+	replica *replica // nil without one
 
 	deadlocks      atomic.Int64
 	serializations atomic.Int64
@@ -111,7 +115,7 @@ type Counts struct {
 func Open(ctx context.Context, conf Config, clock func() time.Time) (*DB, error) {
 	conf = conf.withDefaults()
 	db := &DB{conf: conf, clock: clock}
-	poolConf, err := db.poolConfig(conf.MaxConns)
+	poolConf, err := db.poolConfig(conf.URL, conf.MaxConns)
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +126,12 @@ func Open(ctx context.Context, conf Config, clock func() time.Time) (*DB, error)
 	if err := db.checkDatabase(ctx); err != nil {
 		db.pool.Close()
 		return nil, err
+	}
+	if conf.ReadURL != "" {
+		if err := db.openReplica(ctx); err != nil {
+			db.pool.Close()
+			return nil, err
+		}
 	}
 	return db, nil
 }
@@ -142,8 +152,13 @@ func (db *DB) checkDatabase(ctx context.Context) error {
 	return checkSchema(ctx, conn.Conn())
 }
 
-// Close waits for running transactions and closes every connection of the pool.
-func (db *DB) Close() { db.pool.Close() }
+// Close waits for running transactions and closes every connection of the pools.
+func (db *DB) Close() {
+	if db.replica != nil {
+		db.replica.pool.Close()
+	}
+	db.pool.Close()
+}
 
 // Clock returns the clock that Open was given.
 func (db *DB) Clock() func() time.Time { return db.clock }
@@ -166,7 +181,7 @@ func (db *DB) PoolStat() *pgxpool.Stat { return db.pool.Stat() }
 // SystemPool opens another pool whose connections all act as coffer_system, for a library that
 // wants a pool of its own. The caller closes it.
 func (db *DB) SystemPool(ctx context.Context, maxConns int) (*pgxpool.Pool, error) {
-	poolConf, err := db.poolConfig(maxConns)
+	poolConf, err := db.poolConfig(db.conf.URL, maxConns)
 	if err != nil {
 		return nil, err
 	}
@@ -181,11 +196,11 @@ func (db *DB) SystemPool(ctx context.Context, maxConns int) (*pgxpool.Pool, erro
 	return pool, nil
 }
 
-func (db *DB) poolConfig(maxConns int) (*pgxpool.Config, error) {
-	if db.conf.URL == "" {
+func (db *DB) poolConfig(url string, maxConns int) (*pgxpool.Config, error) {
+	if url == "" {
 		return nil, errors.New("the database URL is empty: give a postgres:// URL of the login role")
 	}
-	conf, err := pgxpool.ParseConfig(db.conf.URL)
+	conf, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("read the database URL: %w", err)
 	}

@@ -28,6 +28,15 @@ const (
 const keyPlansSQL = `set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
 	set_config('plan_cache_mode', 'force_generic_plan', true)`
 
+// ByKey returns the end of a statement that looks for the rows with one value of a unique key: column is the last
+// column of the key, after those that the statement compares with =. The statement asks in the order of the key. On
+// an empty table any index with the same first column looks as good as that of the key, and a session keeps such a
+// plan while the table fills. Only the key's index has this order, and the statement runs where plans are made by key:
+// in InOrgPipelined, in ReadOrgBatch, or behind QueueKeyPlans.
+func ByKey(column, value string) string {
+	return column + " >= " + value + " AND " + column + " <= " + value + " ORDER BY " + column
+}
+
 // actAsOrgSQL follows the begin.
 const actAsOrgSQL = `SELECT set_config('role', '` + roleApp + `', true), set_config('app.org', $1, true),
 	` + keyPlansSQL
@@ -47,9 +56,8 @@ func (db *DB) InOrgPipelined(
 	ctx context.Context, org string, queueReads func(b *pgx.Batch),
 	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
 ) (err error) {
-	if ctx.Value(insideKey{}) != nil {
-		panic("pg: a transaction was opened inside a transaction")
-	}
+	refuseNested(ctx)
+	noteWrite(ctx)
 	if !isOrgID(org) {
 		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
 	}
@@ -58,25 +66,76 @@ func (db *DB) InOrgPipelined(
 	return withReason(retryTx(ctx, func() (error, bool) { return db.runPipelined(ctx, org, queueReads, decide) }), true)
 }
 
+// InOrgAtOnce does what InOrgPipelined does for writes that need no answer before them, in one round trip: begin, the
+// statements that queue adds and COMMIT are sent together. A statement among them that finds its premises wrong raises
+// an error, and nothing is written. now is the transaction's time. The rules and the errors are those of
+// InOrgPipelined.
+func (db *DB) InOrgAtOnce(ctx context.Context, org string, queue func(now time.Time, b *pgx.Batch) error) (err error) {
+	refuseNested(ctx)
+	noteWrite(ctx)
+	if !isOrgID(org) {
+		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
+	}
+	ctx, span := trace.StartChild(ctx, "transaction")
+	defer func() { span.End(err) }()
+	return withReason(retryTx(ctx, func() (error, bool) { return db.runAtOnce(ctx, org, queue) }), true)
+}
+
+// runAtOnce makes one attempt. canRetry says that nothing happened and that another attempt may be made.
+func (db *DB) runAtOnce(
+	ctx context.Context, org string, queue func(now time.Time, b *pgx.Batch) error,
+) (err error, canRetry bool) {
+	conn, release, err := db.acquireToCommit(ctx)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err), !errors.Is(err, ErrShareExhausted) && isBeginRetryable(err)
+	}
+	defer release()
+	if c := conn.Conn(); !isQuiet(c.PgConn().Conn()) {
+		_ = c.Close(ctx)
+		return errors.New("begin: the connection was lost before"), ctx.Err() == nil
+	}
+	b := &pgx.Batch{}
+	b.Queue("begin isolation level read committed read write")
+	b.Queue(actAsOrgSQL, org)
+	if err := queue(db.clock().UTC().Truncate(time.Microsecond), b); err != nil {
+		return err, false
+	}
+	return db.sendCommit(ctx, conn, b)
+}
+
+// acquireToCommit takes a connection on which a COMMIT can be sent with other statements.
+func (db *DB) acquireToCommit(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
+	releaseSlot, err := acquireSlot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err = db.pool.Acquire(ctx)
+	if err != nil {
+		releaseSlot()
+		return nil, nil, markNoConnection(ctx, err)
+	}
+	release = func() {
+		db.releaseConn(ctx, conn)
+		releaseSlot()
+	}
+	if _, err = conn.Conn().Prepare(ctx, commitName, commitSQL); err != nil {
+		release()
+		return nil, nil, markNoConnection(ctx, err)
+	}
+	return conn, release, nil
+}
+
 // runPipelined makes one attempt. canRetry says that nothing happened and that another attempt may
 // be made.
 func (db *DB) runPipelined(
 	ctx context.Context, org string, queueReads func(b *pgx.Batch),
 	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
 ) (err error, canRetry bool) {
-	release, err := acquireSlot(ctx)
+	conn, release, err := db.acquireToCommit(ctx)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err), false
+		return fmt.Errorf("begin: %w", err), !errors.Is(err, ErrShareExhausted) && isBeginRetryable(err)
 	}
 	defer release()
-	conn, err := db.pool.Acquire(ctx)
-	if err == nil {
-		defer func() { db.releaseConn(ctx, conn) }()
-		_, err = conn.Conn().Prepare(ctx, commitName, commitSQL)
-	}
-	if err != nil {
-		return fmt.Errorf("begin: %w", markNoConnection(ctx, err)), isBeginRetryable(err)
-	}
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{BeginQuery: "begin isolation level read committed read write"})
 	b.Queue(actAsOrgSQL, org)
@@ -96,6 +155,12 @@ func (db *DB) runPipelined(
 	if err := ctx.Err(); err != nil || rows.Len() == 0 {
 		return err, false
 	}
+	return db.sendCommit(ctx, conn, rows)
+}
+
+// sendCommit sends statements with the COMMIT of their transaction and waits for the outcome, whatever becomes of the
+// caller.
+func (db *DB) sendCommit(ctx context.Context, conn *pgxpool.Conn, rows *pgx.Batch) (err error, canRetry bool) {
 	if conn.Conn().IsClosed() {
 		return errors.New("commit: the connection was lost before"), false
 	}

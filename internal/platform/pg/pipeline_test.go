@@ -161,3 +161,99 @@ func TestAServerThatWasRestartedIsNoReasonToFailWhatOnlyLooked(t *testing.T) {
 		t.Errorf("got %v, want another connection", err)
 	}
 }
+
+// atOnce writes one note in one round trip, behind statements that may refuse it.
+func atOnce(ctx context.Context, db *pg.DB, id string, before ...string) error {
+	return db.InOrgAtOnce(ctx, "org_a", func(_ time.Time, b *pgx.Batch) error {
+		for _, sql := range before {
+			b.Queue(sql)
+		}
+		b.Queue(insertNote, "org_a", id, "body "+id)
+		return nil
+	})
+}
+
+func TestOneRoundTripIsOneTransactionOfOneOrganization(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	notes(t, db)
+	insert(t, db, "org_b", "2")
+	if err := atOnce(t.Context(), db, "1"); err != nil {
+		t.Fatal(err)
+	}
+	err := atOnce(t.Context(), db, "3", `DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'check_violation'; END $$`)
+	if err == nil || errors.Is(err, pg.ErrCommitUnknown) {
+		t.Errorf("got %v, want a refusal that proves that nothing was written", err)
+	}
+	err = atOnce(t.Context(), db, "4", `INSERT INTO notes (org_id, id) VALUES ('org_b', '5')`)
+	if err == nil || errors.Is(err, pg.ErrCommitUnknown) {
+		t.Errorf("got %v, want a refusal of another organization's row", err)
+	}
+	wanted := errors.New("not this one")
+	if err := db.InOrgAtOnce(
+		t.Context(), "org_a", func(time.Time, *pgx.Batch) error { return wanted },
+	); !errors.Is(err, wanted) {
+		t.Errorf("got %v, want %v", err, wanted)
+	}
+	found, err := both(t.Context(), db, func(context.Context, pg.Tx, *pgx.Batch) error { return nil })
+	if err != nil || fmt.Sprint(found) != "[1]" {
+		t.Errorf("got %v (%v), want [1]", found, err)
+	}
+
+	// A transaction that the server asks to repeat is repeated.
+	runs := 0
+	err = db.InOrgAtOnce(t.Context(), "org_a", func(_ time.Time, b *pgx.Batch) error {
+		if runs++; runs == 1 {
+			b.Queue(`DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = 'serialization_failure'; END $$`)
+		}
+		b.Queue(insertNote, "org_a", "6", "again")
+		return nil
+	})
+	if err != nil || runs != 2 {
+		t.Errorf("got %v after %d runs, want it written by the second", err, runs)
+	}
+}
+
+func TestALostAnswerToOneRoundTripIsUnknownAndNotRunAgain(t *testing.T) {
+	t.Parallel()
+	for name, lost := range pgtest.CommitLosses {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			direct := pgtest.New(t)
+			notes(t, direct)
+			p := &pgtest.Proxy{}
+			d := pgtest.DatabaseOf(t, direct)
+			d.URL = p.Start(t, d.URL)
+			db := pgtest.Open(t, d, time.Now)
+			p.LoseNext(pgtest.Loss{Action: lost, Nth: 1})
+			if err := atOnce(t.Context(), db, "1"); !errors.Is(err, pg.ErrCommitUnknown) {
+				t.Errorf("got %v, want an unknown outcome", err)
+			}
+			if got := db.Counts().CommitsUnknown; got != 1 {
+				t.Errorf("got %d unknown commits, want 1", got)
+			}
+		})
+	}
+}
+
+// A COMMIT that is sent on a connection that the server has closed would have an unknown outcome. It is sent on another
+// one.
+func TestNothingIsSentAtOnceOnAConnectionThatDiedWhileIdle(t *testing.T) {
+	t.Parallel()
+	db := pgtest.New(t)
+	notes(t, db)
+	if err := atOnce(t.Context(), db, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgtest.OwnerPool(t, db).Exec(t.Context(), `
+		SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name = 'coffer'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := atOnce(t.Context(), db, "2"); err != nil {
+		t.Errorf("got %v, want a new connection", err)
+	}
+	if got := db.Counts().CommitsUnknown; got != 0 {
+		t.Errorf("got %d unknown commits, want none", got)
+	}
+}

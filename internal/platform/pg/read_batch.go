@@ -25,10 +25,19 @@ func (db *DB) ReadSystemBatch(ctx context.Context, queue func(b *pgx.Batch)) err
 }
 
 // ReadOrgBatch does what ReadOrg does, as ReadSystemBatch does it for ReadSystem. The statements use a
-// key and are planned once per session, as those of InOrgPipelined are.
+// key and are planned once per session, as those of InOrgPipelined are. The replica may answer, as in ReadOrg.
 func (db *DB) ReadOrgBatch(ctx context.Context, org string, queue func(b *pgx.Batch)) (err error) {
 	if !isOrgID(org) {
 		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
+	}
+	refuseNested(ctx)
+	if isAnswered, err := db.tryReplica(ctx, org, func(ctx context.Context, tx Tx) error {
+		b := &pgx.Batch{}
+		QueueKeyPlans(b)
+		queue(b)
+		return tx.SendBatch(ctx, b).Close()
+	}); isAnswered {
+		return err
 	}
 	ctx, span := trace.StartChild(ctx, "transaction")
 	defer func() { span.End(err) }()
@@ -44,9 +53,7 @@ func QueueKeyPlans(b *pgx.Batch) { b.Queue("SELECT " + keyPlansSQL) }
 
 // readBatch reads in one round trip. The first statement that queue adds sets the role.
 func (db *DB) readBatch(ctx context.Context, queue func(b *pgx.Batch)) error {
-	if ctx.Value(insideKey{}) != nil {
-		panic("pg: a transaction was opened inside a transaction")
-	}
+	refuseNested(ctx)
 	release, err := acquireSlot(ctx)
 	if err != nil {
 		return fmt.Errorf("look: %w", err)

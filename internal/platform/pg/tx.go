@@ -60,8 +60,15 @@ func (db *DB) InSystem(ctx context.Context, fn func(context.Context, Tx) error) 
 	return db.runTx(ctx, "begin isolation level read committed read write; set local role "+roleSystem, true, fn)
 }
 
-// ReadOrg does what InOrg does, for reading only; a write is an error.
+// ReadOrg does what InOrg does, for reading only; a write is an error. The replica may answer; see BeginReads.
 func (db *DB) ReadOrg(ctx context.Context, org string, fn func(context.Context, Tx) error) error {
+	refuseNested(ctx)
+	if !isOrgID(org) {
+		panic(fmt.Sprintf("pg: %q cannot be the id of an organization", org))
+	}
+	if isAnswered, err := db.tryReplica(ctx, org, fn); isAnswered {
+		return err
+	}
 	return db.runTx(ctx, "begin isolation level read committed read only"+orgRoleSQL(org), false, fn)
 }
 
@@ -140,11 +147,18 @@ func orgRoleSQL(org string) string {
 
 type insideKey struct{}
 
-func (db *DB) runTx(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error) {
+// refuseNested panics inside a transaction. The inner transaction would wait for a second connection while holding the
+// first, and the two could wait for each other's rows without end.
+func refuseNested(ctx context.Context) {
 	if ctx.Value(insideKey{}) != nil {
-		// The inner transaction would wait for a second connection while holding the first, and the
-		// two could wait for each other's rows without end.
 		panic("pg: a transaction was opened inside a transaction")
+	}
+}
+
+func (db *DB) runTx(ctx context.Context, begin string, writes bool, fn func(context.Context, Tx) error) (err error) {
+	refuseNested(ctx)
+	if writes {
+		noteWrite(ctx)
 	}
 	ctx, span := trace.StartChild(ctx, "transaction")
 	defer func() { span.End(err) }()

@@ -72,6 +72,9 @@ type Options struct {
 	// TCP makes the server listen on 127.0.0.1 too, with a password. Port 0 takes a free port.
 	TCP  bool
 	Port int
+	// ReplicaOf makes a new cluster a streaming replica of a running one, which must have wal_level = replica, two free
+	// max_wal_senders, and no larger limits than this one. It has the roles and passwords of the other.
+	ReplicaOf *Cluster
 	// Settings are added to the server's command line.
 	Settings map[string]string
 	// Log receives warnings; nil means slog.Default.
@@ -317,6 +320,9 @@ func (c *Cluster) prepareDir(ctx context.Context) error {
 		}
 	}
 	version, err := os.ReadFile(c.dirPath("data", "PG_VERSION"))
+	if errors.Is(err, fs.ErrNotExist) && c.opts.ReplicaOf != nil {
+		return c.copyCluster(ctx, c.opts.ReplicaOf)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return c.initCluster(ctx)
 	}
@@ -458,6 +464,36 @@ func (c *Cluster) initCluster(ctx context.Context) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.cred}
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, lastLines(output))
+	}
+	return os.Rename(fresh, c.dirPath("data"))
+}
+
+// copyCluster copies a running cluster, which the copy then follows, and renames the copy when it is complete.
+func (c *Cluster) copyCluster(ctx context.Context, primary *Cluster) error {
+	c.conf = primary.conf
+	content, err := json.Marshal(c.conf)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.dirPath(configName), content, 0o600); err != nil {
+		return err
+	}
+	fresh := c.dirPath("data.new")
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	host := primary.socket
+	if primary.opts.TCP {
+		host = "127.0.0.1"
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "pg_basebackup"), "--pgdata="+fresh, "--host="+host,
+		"--port="+strconv.Itoa(primary.port), "--username="+superuser, "--checkpoint=fast", "--wal-method=stream",
+		"--write-recovery-conf", "--no-sync")
+	cmd.Dir = c.dir
+	cmd.Env = append(serverEnv(), "PGPASSWORD="+c.conf.Super)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.cred}
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("pg_basebackup: %w\n%s", err, lastLines(output))
 	}
 	return os.Rename(fresh, c.dirPath("data"))
 }

@@ -160,6 +160,7 @@ var Coffer = mustIndex(&Order{
 			{Name: "operator_keys"},
 			{Name: "local_risk", Strong: true},
 			{Name: "sanctions_lists"},
+			{Name: "replica_mark"},
 			{Name: "river_job", Fresh: "its id is new", Strong: true},
 		}},
 		{"totals", []Lock{

@@ -388,6 +388,56 @@ func StartCluster(t testing.TB, settings map[string]string) *local.Cluster {
 	return cluster
 }
 
+// PrimarySettings are the settings of a server that StartReplica copies.
+var PrimarySettings = map[string]string{"wal_level": "replica", "max_wal_senders": "8"}
+
+// StartReplica starts a streaming replica of a server that has PrimarySettings. It ends with the test.
+func StartReplica(t testing.TB, primary *local.Cluster, settings map[string]string) *local.Cluster {
+	t.Helper()
+	home, err := workDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(home, "replica-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := clusterOptions(dir)
+	opts.ReplicaOf = primary
+	maps.Copy(opts.Settings, PrimarySettings)
+	maps.Copy(opts.Settings, settings)
+	replica, err := local.Start(t.Context(), opts)
+	if err != nil {
+		t.Fatalf("start a replica for this test: %v", errors.Join(err, os.RemoveAll(dir)))
+	}
+	t.Cleanup(func() {
+		if err := replica.Stop(); err != nil {
+			t.Errorf("stop the test's replica: %v", err)
+		}
+	})
+	return replica
+}
+
+// OpenReplicated opens the database of a server with a replica of it, which may be down. Nothing checks the replica but
+// the test. The pools are closed at the end of the test.
+func OpenReplicated(t testing.TB, primary *local.Cluster, readURL string, clock func() time.Time) *pg.DB {
+	t.Helper()
+	d := Database{
+		Name: local.Database, URL: primary.URL(""), OwnerURL: primary.OwnerURL(""),
+		SuperURL: primary.SuperURL(local.Database),
+	}
+	db, err := pg.Open(t.Context(), pg.Config{
+		URL: d.URL, OwnerURL: d.OwnerURL, ReadURL: readURL, MaxConns: connsPerTest,
+	}, clock)
+	if err != nil {
+		t.Fatalf("open the test's database: %v", err)
+	}
+	t.Cleanup(db.Close)
+	openDatabases.Store(db, d)
+	t.Cleanup(func() { openDatabases.Delete(db) })
+	return db
+}
+
 // FillDataDir fills the missing or empty directory of a cluster that another program starts. The
 // database local.Database in it is migrated and empty. The server plans a statement once in a
 // session, as for NewForTrial.

@@ -52,6 +52,7 @@ var figures = []figure{
 	{"billing", "an invoice of a hundred thousand lines, its PDF and its table", benchBilling},
 	{"webhooks", "webhooks to a fast local receiver", benchWebhooks},
 	{"signatures", "what signatures of people cost the signer", benchSignatures},
+	{"withdrawals", "POST /withdraw and POST /deposit from 64 connections", benchWithdrawals},
 	{"start", "cold start of coffer serve", benchStart},
 }
 

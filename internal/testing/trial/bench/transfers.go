@@ -163,7 +163,7 @@ func (c *httpCaller) post(path string, content any) error {
 	if err != nil {
 		return err
 	}
-	if len(status) < 12 || status[9:12] != "201" {
+	if len(status) < 12 || status[9] != '2' {
 		return fmt.Errorf("%s: %s", status, answer)
 	}
 	c.made.Add(1)
