@@ -127,7 +127,8 @@ var (
 	// restricted matches pg_dump's own protection against psql's backslash commands.
 	restricted = regexp.MustCompile(`(?m)^\\(un)?restrict .*\n`)
 	chainRow   = regexp.MustCompile(
-		`(?m)^(INSERT INTO public\.audit_chain VALUES \(true, )'aud_[0-9a-f]{32}', 0, '\\x[0-9a-f]{64}', 0\);$`,
+		`(?m)^(INSERT INTO public\.audit_chain VALUES \(true, )` +
+			`'aud_[0-9a-f]{32}', 0, '\\x[0-9a-f]{64}', 0, '-infinity'\);$`,
 	)
 )
 

@@ -34,13 +34,16 @@ END $$;
 -- the log waits for no other.
 --
 -- The end of the chain. chain_id names the chain: the first hash is made of it. Every row of
--- the log with an id up to sealed_through is in the chain, or will never be in the log.
+-- the log with an id up to sealed_through is in the chain, or will never be in the log. Runs are
+-- written from runs_from on: a while after an upgrade, so that the program of the version before
+-- can take over again.
 CREATE TABLE audit_chain (
     one            boolean PRIMARY KEY DEFAULT true,
     chain_id       text NOT NULL,
     position       bigint NOT NULL DEFAULT 0,
     hash           bytea NOT NULL,
     sealed_through bigint NOT NULL DEFAULT 0,
+    runs_from      timestamptz NOT NULL DEFAULT '-infinity',
     CONSTRAINT audit_chain_one CHECK (one),
     CONSTRAINT audit_chain_hash_sha256 CHECK (length(hash) = 32),
     CONSTRAINT audit_chain_counts CHECK (position >= 0 AND sealed_through >= 0)
@@ -63,7 +66,7 @@ CREATE TRIGGER audit_chain_keep BEFORE UPDATE ON audit_chain FOR EACH ROW EXECUT
 CREATE TRIGGER audit_chain_stay BEFORE DELETE OR TRUNCATE ON audit_chain
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
--- The position of each row of the log, with the hash of the chain up to it.
+-- The positions from before there were runs: of each row of the log by itself, with the hash of the chain up to it.
 CREATE TABLE audit_seal (
     position bigint NOT NULL,
     audit_id bigint NOT NULL,
@@ -76,6 +79,58 @@ CREATE TABLE audit_seal (
 SELECT coffer_shared('audit_seal', '', 'SELECT, INSERT');
 CREATE TRIGGER audit_seal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_seal
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- The places of the rows are written in runs: one row for all rows of the log that were sealed together. The ids of a
+-- run ascend with its positions from first to last, and hashes has the 32 bytes of the chain at each of them, so that a
+-- changed row is still told by itself.
+CREATE FUNCTION audit_run_length(ids int8multirange) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$ SELECT sum(upper(r) - lower(r))::bigint FROM unnest(ids) r $$;
+CREATE TABLE audit_runs (
+    first  bigint NOT NULL,
+    last   bigint NOT NULL,
+    ids    int8multirange NOT NULL,
+    hashes bytea NOT NULL,
+    CONSTRAINT audit_runs_pkey PRIMARY KEY (first),
+    CONSTRAINT audit_runs_once EXCLUDE USING gist (ids WITH &&),
+    CONSTRAINT audit_runs_from_one CHECK (first > 0 AND last >= first),
+    CONSTRAINT audit_runs_whole CHECK (coalesce(audit_run_length(ids), 0) = last - first + 1
+        AND length(hashes) = 32 * (last - first + 1))
+);
+-- Hashes do not get shorter when they are compressed.
+ALTER TABLE audit_runs ALTER COLUMN hashes SET STORAGE EXTERNAL;
+SELECT coffer_shared('audit_runs', '', 'SELECT, INSERT');
+CREATE TRIGGER audit_runs_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_runs
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- A run ends where the chain ends, and begins behind all positions that there are. A transaction that moved the end of
+-- the chain locks it, so that two runs do not overlap.
+CREATE FUNCTION audit_runs_follow() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF NEW.first <= coalesce((SELECT last FROM audit_runs ORDER BY first DESC LIMIT 1), (SELECT max(position) FROM audit_seal))
+       OR NOT EXISTS (SELECT FROM audit_chain c WHERE c.position = NEW.last AND c.hash = substr(NEW.hashes, length(NEW.hashes) - 31)) THEN
+        RAISE EXCEPTION 'positions % to % are not the end of the audit chain', NEW.first, NEW.last
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'audit_runs_follow';
+    END IF;
+    IF lower(NEW.ids) <= (SELECT max(audit_id) FROM audit_seal) AND EXISTS (
+            SELECT FROM unnest(NEW.ids) r JOIN audit_seal s ON s.audit_id >= lower(r) AND s.audit_id < upper(r)) THEN
+        RAISE EXCEPTION 'a row of positions % to % is sealed', NEW.first, NEW.last
+            USING ERRCODE = 'unique_violation', CONSTRAINT = 'audit_runs_once';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER audit_runs_follow BEFORE INSERT ON audit_runs FOR EACH ROW EXECUTE FUNCTION audit_runs_follow();
+
+-- Behind a run no row is sealed by itself. Only the program from before there were runs would do that.
+CREATE FUNCTION audit_seal_before_runs() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    IF EXISTS (SELECT FROM audit_runs) THEN
+        RAISE EXCEPTION 'the audit log is sealed in runs'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'audit_seal_before_runs';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER audit_seal_before_runs BEFORE INSERT ON audit_seal
+    FOR EACH STATEMENT EXECUTE FUNCTION audit_seal_before_runs();
 
 -- A copy of what the signer signed of the chain. The signer keeps the original in its own
 -- file. at is the text that was signed, byte for byte.

@@ -697,8 +697,8 @@ var gauges = []gauge{
 	newGauge("coffer_audit_contradicted", "1 while the last anchor of the audit log contradicts the log.",
 		`
 		SELECT count(*)::float8 FROM (SELECT position, hash, chain_id FROM audit_anchors ORDER BY number DESC LIMIT 1) a
-		WHERE a.position > 0 AND NOT EXISTS (SELECT FROM audit_seal s JOIN audit_chain c ON c.chain_id = a.chain_id
-			WHERE s.position = a.position AND encode(s.hash, 'hex') = a.hash)`),
+		WHERE a.position > 0 AND NOT EXISTS (SELECT FROM audit_chain c
+			WHERE c.chain_id = a.chain_id AND encode(`+audit.HashAt("a.position")+`, 'hex') = a.hash)`),
 	newGauge("coffer_jobs_given_up", "Jobs of the last day that failed and are not repeated.", `
 		SELECT kind, count(*)::float8 FROM river_job WHERE state = 'discarded' AND finalized_at > now() - interval '24 hours' GROUP BY kind`,
 		"kind"),

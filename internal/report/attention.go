@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 )
@@ -69,8 +70,8 @@ func ListAttention(ctx context.Context, tx pg.Tx) ([]Attention, error) {
 			UNION ALL
 			SELECT 'AUDIT_CONTRADICTED', count(*), NULL
 			FROM (SELECT position, hash, chain_id FROM audit_anchors ORDER BY number DESC LIMIT 1) a
-			WHERE a.position > 0 AND NOT EXISTS (SELECT FROM audit_seal s JOIN audit_chain c ON c.chain_id = a.chain_id
-				WHERE s.position = a.position AND encode(s.hash, 'hex') = a.hash)
+			WHERE a.position > 0 AND NOT EXISTS (SELECT FROM audit_chain c
+				WHERE c.chain_id = a.chain_id AND encode(`+audit.HashAt("a.position")+`, 'hex') = a.hash)
 			UNION ALL
 			SELECT 'ORDER_STUCK', count(*), min(created_at) FROM dispatch_orders WHERE status = 'STUCK'
 			UNION ALL

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cofferpay/coffer/internal/chain/evm/evmtx"
+	"github.com/cofferpay/coffer/internal/control/audit"
 )
 
 // The meaning of the tables for the checks. A change of how an order reserves changes these lines
@@ -1078,8 +1079,7 @@ var bookChecks = []Check{
 		inspect: checkAuditChain, openSQL: `
 		SELECT a.org_id, 'row ' || a.audit_id, format('of the audit log was written at %s and has no place in the chain yet', a.at)
 		FROM audit_log a
-		WHERE a.audit_id > (SELECT sealed_through FROM audit_chain) AND a.at < now() - interval '1 minute'
-			AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
+		WHERE a.at < now() - interval '1 minute' AND ` + audit.Unsealed("(SELECT sealed_through FROM audit_chain)") + `
 		ORDER BY a.audit_id LIMIT 1000`,
 	},
 

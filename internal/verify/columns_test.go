@@ -500,6 +500,8 @@ func (h *testEnv) madeUp(c columnOf) string {
 		return "{}"
 	case "uuid":
 		return "00000000-0000-0000-0000-000000000001"
+	case "int8multirange":
+		return "{[1,2)}"
 	}
 	h.t.Errorf("%s.%s: this test knows no value of the type %s", c.Table, c.Name, c.Type)
 	return ""
@@ -537,6 +539,8 @@ func (h *testEnv) values(tx pgx.Tx, c columnOf) (all []string) {
 		all = append(all, "'00000000-0000-0000-0000-000000000001'", "'00000000-0000-0000-0000-000000000002'")
 	case "jsonb", "json":
 		all = append(all, `'{"a": "b"}'`, `'[]'`, `'{}'`)
+	case "int8multirange":
+		all = append(all, "'{}'", "'{[7,9)}'", column+" + '{[1000000000,1000000001)}'")
 	default:
 		if !strings.HasSuffix(c.Type, "[]") {
 			h.t.Errorf("%s.%s: this test knows no value of the type %s", c.Table, c.Name, c.Type)

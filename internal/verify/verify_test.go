@@ -13,6 +13,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
+	"github.com/cofferpay/coffer/internal/control/audit/audittest"
 	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/money"
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -1029,25 +1030,24 @@ var tamperings = []tampering{
 	},
 	{"I-40-chain", "a row altered", []string{`UPDATE audit_log SET actor_id = 'x' WHERE audit_id = 5`}},
 	{"I-40-chain", "a row deleted", []string{`DELETE FROM audit_log WHERE audit_id = 5`}},
-	{
-		"I-40-chain",
-		"a row deleted with its place",
-		[]string{`DELETE FROM audit_log WHERE audit_id = 5`, `DELETE FROM audit_seal WHERE audit_id = 5`},
-	},
-	{"I-40-chain", "two places exchanged", []string{
+	{"I-40-chain", "a row deleted with its place", audittest.Tamper(
+		`DELETE FROM audit_log WHERE audit_id = 5`, `DELETE FROM audit_seal WHERE audit_id = 5`,
+	)},
+	{"I-40-chain", "two places exchanged", audittest.Tamper(
 		`UPDATE audit_seal SET audit_id = -audit_id WHERE audit_id IN (5, 6)`,
 		`UPDATE audit_seal SET audit_id = 11 + audit_id WHERE audit_id < 0`,
-	}},
-	{"I-40-chain", "the end cut off", []string{
+	)},
+	{"I-40-chain", "the end cut off", audittest.Tamper(
 		`DELETE FROM audit_log WHERE audit_id = (SELECT audit_id FROM audit_seal ORDER BY position DESC LIMIT 1)`,
 		`DELETE FROM audit_seal WHERE position = (SELECT max(position) FROM audit_seal)`,
 		`UPDATE audit_chain SET position = position - 1, hash = (SELECT hash FROM audit_seal ORDER BY position DESC LIMIT 1)`,
+	)},
+	{"I-40-chain", "the end cut off and its note left", audittest.Tamper(
+		`DELETE FROM audit_seal WHERE position = (SELECT max(position) FROM audit_seal)`,
+	)},
+	{"I-40-chain", "a link of a run altered", []string{
+		`UPDATE audit_runs SET hashes = set_byte(hashes, 40, 255 - get_byte(hashes, 40)) WHERE last > first`,
 	}},
-	{
-		"I-40-chain",
-		"the end cut off and its note left",
-		[]string{`DELETE FROM audit_seal WHERE position = (SELECT max(position) FROM audit_seal)`},
-	},
 	{"I-40-chain", "another hash at the anchor", []string{`UPDATE audit_anchors SET hash = repeat('0', 64)`}},
 	{"I-40-chain", "another chain", []string{`UPDATE audit_chain SET chain_id = 'aud_other'`}},
 	{"I-47", "a coin made of nothing", []string{

@@ -221,20 +221,31 @@ func CompareAnchor(ctx context.Context, tx pg.Tx) error {
 	}
 	hash := genesisHash(end.Chain)
 	if last.Position > 0 {
-		err = tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, last.Position).Scan(hash.scanner())
-		if errors.Is(err, pgx.ErrNoRows) {
+		found, exists, err := loadHash(ctx, tx, last.Position)
+		if err != nil {
+			return err
+		}
+		if !exists {
 			return fmt.Errorf("%w: position %d was signed at %s and does not exist any more", ErrContradicted, last.Position,
 				last.SignedAt)
 		}
-		if err != nil {
-			return fmt.Errorf("read position %d of the audit chain: %w", last.Position, err)
-		}
+		hash = found
 	}
 	if hash.String() != last.Hash {
 		return fmt.Errorf("%w: position %d has the hash %s, and %s was signed at %s: rows up to there were changed",
 			ErrContradicted, last.Position, hash, last.Hash, last.SignedAt)
 	}
 	return nil
+}
+
+// loadHash reads the hash at a position of the chain.
+func loadHash(ctx context.Context, tx pg.Tx, position uint64) (h Hash, exists bool, err error) {
+	var found []byte
+	if err := tx.QueryRow(ctx, `SELECT `+HashAt("$1::bigint"), position).Scan(&found); err != nil {
+		return h, false, fmt.Errorf("read position %d of the audit chain: %w", position, err)
+	}
+	copy(h[:], found)
+	return h, found != nil, nil
 }
 
 // CopiedAnchors returns the anchors that the database has, in their order.
@@ -262,12 +273,11 @@ func LastAgreedMark(ctx context.Context, tx pg.Tx, anchors []signer.Anchor) (sig
 		if anchor.Chain != end.Chain || anchor.Position <= agreed.Position {
 			continue
 		}
-		var hash Hash
-		err := tx.QueryRow(ctx, `SELECT hash FROM audit_seal WHERE position = $1`, anchor.Position).Scan(hash.scanner())
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return agreed, fmt.Errorf("read position %d of the audit chain: %w", anchor.Position, err)
+		hash, exists, err := loadHash(ctx, tx, anchor.Position)
+		if err != nil {
+			return agreed, err
 		}
-		if err == nil && hash.String() == anchor.Hash {
+		if exists && hash.String() == anchor.Hash {
 			agreed = anchor.AuditHead
 		}
 	}
@@ -300,16 +310,15 @@ func LoadState(ctx context.Context, tx pg.Tx) (s State, err error) {
 
 // OldestUnsealed reads when the row with the smallest id among those without a position was
 // written. It returns no row if all have a position.
-const OldestUnsealed = `
-	SELECT a.at FROM audit_log a
-	WHERE a.audit_id > (SELECT sealed_through FROM audit_chain)
-		-- For NOT EXISTS, PostgreSQL would read both tables whole: it takes a third of the log for unsealed.
-		AND (SELECT s.audit_id FROM audit_seal s WHERE s.audit_id = a.audit_id) IS NULL
+var OldestUnsealed = `
+	SELECT a.at FROM audit_log a WHERE ` + Unsealed("(SELECT sealed_through FROM audit_chain)") + `
 	ORDER BY a.audit_id LIMIT 1`
 
 // OldestUnanchored reads when the first row behind the last anchor was written. It returns no row
 // if all rows are anchored.
-const OldestUnanchored = `
-	SELECT a.at FROM audit_seal s JOIN audit_log a USING (audit_id)
-	WHERE s.position > coalesce((SELECT position FROM audit_anchors ORDER BY number DESC LIMIT 1), 0)
+var OldestUnanchored = `
+	SELECT a.at
+	FROM (SELECT coalesce((SELECT position FROM audit_anchors ORDER BY number DESC LIMIT 1), 0) + 1 AS position) n
+	CROSS JOIN LATERAL ` + sealsBetween("n.position", "n.position") + ` s
+	JOIN audit_log a USING (audit_id)
 	ORDER BY s.position LIMIT 1`

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/audit/audittest"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/signer"
@@ -74,8 +75,18 @@ func (d *desk) sealed() int {
 			break
 		}
 	}
-	return d.count(`SELECT count(*) FROM audit_seal`)
+	return d.count(countSeals)
 }
+
+// countSeals counts the rows that have a position, alone or in a run.
+const countSeals = `
+	SELECT (SELECT count(*) FROM audit_seal) + (SELECT coalesce(sum(last - first + 1), 0)::bigint FROM audit_runs)`
+
+// sealAlone lets the sealer seal each row by itself, as for a week after an upgrade.
+func (d *desk) sealAlone() { d.tamper(`UPDATE audit_chain SET runs_from = 'infinity'`) }
+
+// sealInRuns ends that.
+func (d *desk) sealInRuns() { d.tamper(`UPDATE audit_chain SET runs_from = '-infinity'`) }
 
 func (d *desk) count(sql string, args ...any) (n int) {
 	d.t.Helper()
@@ -244,14 +255,18 @@ func TestARowStandsBehindWhatWasCommittedBeforeIt(t *testing.T) {
 	}
 	writing.Wait()
 	pgtest.Eventually(t, func() bool {
-		return d.count(`SELECT count(*) FROM audit_seal`) == d.count(`SELECT count(*) FROM audit_log`)
+		return d.count(countSeals) == d.count(`SELECT count(*) FROM audit_log`)
 	}, "every row has its place")
 	stop()
 	running.Wait()
 	if n := d.count(`
 		SELECT count(*) FROM (
 			SELECT a.resource_id, (a.detail #>> '{}')::int AS nth, lag((a.detail #>> '{}')::int) OVER (PARTITION BY a.resource_id ORDER BY s.position) AS before
-			FROM audit_log a JOIN audit_seal s USING (audit_id)) o WHERE before >= nth`); n != 0 {
+			FROM audit_log a JOIN (
+				SELECT g.id AS audit_id,
+					r.first + row_number() OVER (PARTITION BY r.first ORDER BY g.id) - 1 AS position
+				FROM audit_runs r, unnest(r.ids) u, generate_series(lower(u), upper(u) - 1) g (id)) s USING (audit_id)) o
+		WHERE before >= nth`); n != 0 {
 		t.Errorf("got %d rows before one that was committed before they were written", n)
 	}
 	if f := d.examined(); !f.IsIntact() || f.Rows != int64(d.count(`SELECT count(*) FROM audit_log`)) {
@@ -333,42 +348,54 @@ func TestWhatIsChangedBehindTheServicesBackIsSeen(t *testing.T) {
 		}, "had 6 rows when the signer signed it", true},
 		"made anew": {nil, "the chain was built again", true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := newDesk(t)
-			for i := range 6 {
-				d.write(fmt.Sprintf("e%d", i+1))
-			}
-			d.sealed()
-			d.anchor()
-			if f := d.examined(); !f.IsIntact() || f.Anchors != 1 || f.AnchoredRows != 6 {
-				t.Fatalf("before: got %+v, want 6 rows, anchored", f)
-			}
-			if c.tamper != nil {
-				d.tamper(c.tamper...)
-			} else {
-				// An attacker who knows this program completely changes a row and rebuilds the
-				// chain.
-				d.tamper(`UPDATE audit_log SET resource_id = 'x' WHERE audit_id = 2`, `DELETE FROM audit_seal`,
-					`UPDATE audit_chain SET position = 0, sealed_through = 0, hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8'))`)
-				d.sealer = audit.Sealer{DB: d.db}
+		for alone, kind := range map[int]string{0: "in a run", 3: "in both kinds", 6: "each alone"} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				d := newDesk(t)
+				d.sealAlone()
+				for i := range 6 {
+					if i == alone {
+						d.sealed()
+						d.sealInRuns()
+					}
+					d.write(fmt.Sprintf("e%d", i+1))
+				}
 				d.sealed()
-			}
-			f := d.examined()
-			if f.IsIntact() || !strings.Contains(strings.Join(f.Breaks, "\n"), c.want) {
-				t.Errorf("got %v, want %q", f.Breaks, c.want)
-			}
-			err := d.anchorer.Step(t.Context())
-			if got := errors.Is(err, audit.ErrContradicted); got != c.live {
-				t.Errorf("the next anchor: got %v, want it refused: %v", err, c.live)
-			}
-			// Later rows do not hide the change.
-			d.write("more", "and more")
-			d.sealed()
-			if err := d.anchorer.Step(t.Context()); c.live && !errors.Is(err, audit.ErrContradicted) {
-				t.Errorf("after more rows: got %v, want %v", err, audit.ErrContradicted)
-			}
-		})
+				if n := d.count(`SELECT count(*) FROM audit_seal`); n != alone {
+					t.Fatalf("got %d rows sealed by themselves, want %d", n, alone)
+				}
+				d.anchor()
+				if f := d.examined(); !f.IsIntact() || f.Anchors != 1 || f.AnchoredRows != 6 {
+					t.Fatalf("before: got %+v, want 6 rows, anchored", f)
+				}
+				if c.tamper != nil {
+					d.tamper(audittest.Tamper(c.tamper...)...)
+				} else {
+					// An attacker who knows this program completely changes a row and rebuilds the
+					// chain.
+					d.tamper(`UPDATE audit_log SET resource_id = 'x' WHERE audit_id = 2`,
+						`DELETE FROM audit_seal`, `DELETE FROM audit_runs`,
+						`UPDATE audit_chain SET position = 0, sealed_through = 0,
+							hash = sha256(convert_to('coffer-audit-1' || chr(10) || chain_id, 'UTF8'))`)
+					d.sealer = audit.Sealer{DB: d.db}
+					d.sealed()
+				}
+				f := d.examined()
+				if f.IsIntact() || !strings.Contains(strings.Join(f.Breaks, "\n"), c.want) {
+					t.Errorf("got %v, want %q", f.Breaks, c.want)
+				}
+				err := d.anchorer.Step(t.Context())
+				if got := errors.Is(err, audit.ErrContradicted); got != c.live {
+					t.Errorf("the next anchor: got %v, want it refused: %v", err, c.live)
+				}
+				// Later rows do not hide the change.
+				d.write("more", "and more")
+				d.sealed()
+				if err := d.anchorer.Step(t.Context()); c.live && !errors.Is(err, audit.ErrContradicted) {
+					t.Errorf("after more rows: got %v, want %v", err, audit.ErrContradicted)
+				}
+			})
+		}
 	}
 }
 

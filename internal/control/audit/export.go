@@ -58,7 +58,11 @@ func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 			return err
 		}
 		var t trailer
-		err = pg.ForEachRow(ctx, tx, selectSealed+` ORDER BY s.position`, nil, scanSealed, func(l Line) error {
+		last, err := loadLastSeal(ctx, tx)
+		if err != nil {
+			return err
+		}
+		err = forEachSeal(ctx, tx, 1, last, func(l Line) error {
 			t.Sealed++
 			return encoder.Encode(l)
 		})
@@ -67,8 +71,7 @@ func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 		}
 		t.End = true
 		err = tx.QueryRow(ctx, `
-			SELECT count(*) FROM audit_log a WHERE a.audit_id > (SELECT sealed_through FROM audit_chain)
-				AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)`).Scan(&t.Unsealed)
+			SELECT count(*) FROM audit_log a WHERE `+Unsealed("(SELECT sealed_through FROM audit_chain)")).Scan(&t.Unsealed)
 		if err != nil {
 			return err
 		}
@@ -82,12 +85,6 @@ func Export(ctx context.Context, db *pg.DB, output io.Writer) (Header, error) {
 	}
 	return h, nil
 }
-
-// selectSealed reads positions with their rows, including positions whose rows are gone.
-const selectSealed = `
-	SELECT s.position, s.hash, s.audit_id, a.audit_id IS NULL, a.org_id, a.at, coalesce(a.actor_kind, ''), coalesce(a.actor_id, ''),
-		coalesce(a.action, ''), coalesce(a.resource_kind, ''), coalesce(a.resource_id, ''), coalesce(a.detail::text, '')
-	FROM audit_seal s LEFT JOIN audit_log a ON a.audit_id = s.audit_id`
 
 func scanSealed(row pgx.CollectableRow) (l Line, err error) {
 	var hash []byte
@@ -138,33 +135,31 @@ func ExamineRange(ctx context.Context, tx pg.Tx, chain string, first, last int64
 	prevHash := genesisHash(chain)
 	if first > 1 {
 		if err := tx.QueryRow(
-			ctx, `SELECT coalesce((SELECT hash FROM audit_seal WHERE position = $1), $2)`, first-1,
-			make([]byte, len(prevHash)),
+			ctx, `SELECT coalesce(`+HashAt("$1")+`, $2)`, first-1, make([]byte, len(prevHash)),
 		).Scan(prevHash.scanner()); err != nil {
 			return nil, fmt.Errorf("read position %d of the audit chain: %w", first-1, err)
 		}
 	}
 	expected := first
-	err = pg.ForEachRow(ctx, tx, selectSealed+` WHERE s.position BETWEEN $1 AND $2 ORDER BY s.position`,
-		[]any{first, last}, scanSealed, func(l Line) error {
-			if l.Position > expected {
-				add("positions %d to %d are missing", expected, l.Position-1)
-			} else if problem := l.describeBreak(expected, prevHash); problem != "" {
-				add("%s", problem)
-			}
-			expected = l.Position + 1
-			prevHash, _ = parseHash(l.Hash)
-			return nil
-		})
+	err = forEachSeal(ctx, tx, first, last, func(l Line) error {
+		if l.Position > expected {
+			add("positions %d to %d are missing", expected, l.Position-1)
+		} else if problem := l.describeBreak(expected, prevHash); problem != "" {
+			add("%s", problem)
+		}
+		expected = l.Position + 1
+		prevHash, _ = parseHash(l.Hash)
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("read positions %d to %d of the audit chain: %w", first, last, err)
+		return nil, err
 	}
 	if expected <= last {
 		add("positions %d to %d are missing", expected, last)
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT a.position, a.at, a.hash, coalesce(encode(s.hash, 'hex'), 'nothing')
-		FROM audit_anchors a LEFT JOIN audit_seal s ON s.position = a.position
+		FROM audit_anchors a CROSS JOIN LATERAL (SELECT `+HashAt("a.position")+` AS hash OFFSET 0) s
 		WHERE a.position BETWEEN $1 AND $2 AND a.hash IS DISTINCT FROM encode(s.hash, 'hex')
 			AND NOT EXISTS (SELECT FROM audit_anchors r WHERE r.because <> '' AND r.number > a.number
 				AND (r.chain_id <> a.chain_id OR r.position < a.position OR r.position = a.position AND r.hash <> a.hash))

@@ -7,3 +7,10 @@ func (s *Sealer) Hasten(batch int) { s.batch, s.skipLock = batch, true }
 
 // Query returns the query of the entries that match the filter.
 func (f Filter) Query() *pagination.Query { return f.query() }
+
+// SealOf, Places and IsSealed return SQL of places.
+var (
+	SealOf       = sealOf
+	SealsBetween = sealsBetween
+	IsSealed     = isSealed
+)

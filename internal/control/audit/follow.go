@@ -142,35 +142,34 @@ func (f *Follower) step(ctx context.Context) (isFull bool, err error) {
 		if after == 0 || position == after {
 			return nil
 		}
-		found, err = listSealed(ctx, tx, after)
+		isFull = position-after > followBatch
+		position = min(position, after+followBatch)
+		found, err = listSealed(ctx, tx, after+1, position)
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	isFull = len(found) == followBatch
-	if isFull {
-		position = found[len(found)-1].Position
-	}
 	f.keep(found, after, position)
 	return isFull, nil
 }
 
-// listSealed returns the changes after a position, in order.
-func listSealed(ctx context.Context, tx pg.Tx, after int64) ([]Change, error) {
+// listSealed returns the changes from one position to another, in order.
+func listSealed(ctx context.Context, tx pg.Tx, first, last int64) ([]Change, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT s.position, coalesce(a.org_id, ''), a.resource_kind, a.resource_id
-		FROM audit_seal s JOIN audit_log a ON a.audit_id = s.audit_id
-		WHERE s.position > $1 ORDER BY s.position LIMIT $2`, after, followBatch)
+		FROM `+sealsBetween("$1", "$2")+` s
+		CROSS JOIN LATERAL (SELECT * FROM audit_log l WHERE l.audit_id = s.audit_id LIMIT 1) a
+		ORDER BY s.position`, first, last)
 	if err != nil {
-		return nil, fmt.Errorf("read the sealed rows after %d: %w", after, err)
+		return nil, fmt.Errorf("read the sealed rows from %d to %d: %w", first, last, err)
 	}
 	defer rows.Close()
 	var found []Change
 	for rows.Next() {
 		var c Change
 		if err := rows.Scan(&c.Position, &c.OrgID, &c.ResourceKind, &c.ResourceID); err != nil {
-			return nil, fmt.Errorf("read the sealed rows after %d: %w", after, err)
+			return nil, fmt.Errorf("read the sealed rows from %d to %d: %w", first, last, err)
 		}
 		found = append(found, c)
 	}

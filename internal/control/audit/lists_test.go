@@ -136,8 +136,9 @@ func TestTheSealOfAnOrganizationIsThatOfItsOwnEntries(t *testing.T) {
 	if before.IsSigned || before.SealedThrough.IsZero() || len(before.Hash) != 64 || !before.Sealed[entries(org)[0]] {
 		t.Errorf("got %+v, want the newest entry sealed and not signed", before)
 	}
-	if want := d.count(`SELECT count(*) FROM audit_seal s JOIN audit_log a USING (audit_id)
-		WHERE a.org_id = $1 AND a.resource_id = 'a' AND encode(s.hash, 'hex') = $2`, org, before.Hash); want != 1 {
+	if want := d.count(`SELECT count(*) FROM audit_runs r JOIN audit_log a ON r.ids @> a.audit_id
+		WHERE a.org_id = $1 AND a.resource_id = 'a' AND a.audit_id = upper(r.ids) - 1
+			AND encode(substr(r.hashes, length(r.hashes) - 31), 'hex') = $2`, org, before.Hash); want != 1 {
 		t.Errorf("got the hash %s, want that of the newest entry of the organization", before.Hash)
 	}
 	if got := load(org, entries(other)); len(got.Sealed) != 0 {

@@ -157,15 +157,17 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 	}
 	var position, settled int64
 	var end Hash
+	var writesRuns bool
 	if err := tx.QueryRow(
-		ctx, `SELECT position, hash, sealed_through FROM audit_chain`,
-	).Scan(&position, end.scanner(), &settled); err != nil {
+		ctx, `
+		SELECT position, hash, sealed_through, runs_from <= now() OR EXISTS (SELECT FROM audit_runs) FROM audit_chain`,
+	).Scan(&position, end.scanner(), &settled, &writesRuns); err != nil {
 		return 0, fmt.Errorf("read the end of the chain: %w", err)
 	}
 	limit := cmp.Or(s.batch, sealMax)
 	rows, err := tx.Query(ctx, `
 		SELECT `+columns+` FROM audit_log a
-		WHERE a.audit_id > $1 AND NOT EXISTS (SELECT FROM audit_seal s WHERE s.audit_id = a.audit_id)
+		WHERE `+Unsealed("$1")+`
 		ORDER BY a.audit_id LIMIT $2`, settled, limit)
 	if err != nil {
 		return 0, fmt.Errorf("read the unsealed rows: %w", err)
@@ -181,13 +183,11 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 	if len(lines) == 0 && safe == settled {
 		return 0, nil
 	}
-	positions, ids, hashes := make([]int64, len(lines)), make([]int64, len(lines)), make([][]byte, len(lines))
-	head := end
+	head, hashes := end, make([]byte, 0, len(end)*len(lines))
 	for i := range lines {
 		lines[i].Position = position + int64(i) + 1
 		head = lines[i].chainHash(head)
-		link := head
-		positions[i], ids[i], hashes[i] = lines[i].Position, lines[i].AuditID, link[:]
+		hashes = append(hashes, head[:]...)
 	}
 	tag, err := tx.Exec(ctx,
 		`UPDATE audit_chain SET position = $3, hash = $4, sealed_through = $5 WHERE position = $1 AND hash = $2 AND sealed_through <= $5`,
@@ -198,15 +198,33 @@ func (s *Sealer) sealBatch(ctx context.Context, tx pg.Tx, safe int64) (int, erro
 	if tag.RowsAffected() != 1 {
 		return 0, errLostRace
 	}
-	_, err = tx.Exec(ctx, `
-		INSERT INTO audit_seal (position, audit_id, hash)
-		SELECT s.position, s.audit_id, s.hash FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS s (position, audit_id, hash)`,
-		positions, ids, hashes)
+	switch {
+	case len(lines) == 0:
+	case writesRuns:
+		_, err = tx.Exec(ctx,
+			`INSERT INTO audit_runs (first, last, ids, hashes) VALUES ($1, $2, $3::text::int8multirange, $4)`,
+			position+1, position+int64(len(lines)), formatIDs(lines), hashes)
+	default:
+		err = writeSeals(ctx, tx, lines, hashes)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("seal %d rows from %d on: %w", len(lines), position+1, err)
 	}
 	failpoint.HitBeforeCommit("O09")
 	return len(lines), nil
+}
+
+// writeSeals seals each row by itself, as the program of the version before reads it.
+func writeSeals(ctx context.Context, tx pg.Tx, lines []Line, hashes []byte) error {
+	positions, ids := make([]int64, len(lines)), make([]int64, len(lines))
+	for i, l := range lines {
+		positions[i], ids[i] = l.Position, l.AuditID
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO audit_seal (position, audit_id, hash)
+		SELECT s.position, s.audit_id, s.hash FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS s (position, audit_id, hash)`,
+		positions, ids, slices.Collect(slices.Chunk(hashes, len(Hash{}))))
+	return err
 }
 
 // hashScan scans a hash from the database.

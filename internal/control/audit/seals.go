@@ -32,17 +32,16 @@ func LoadOrgSeals(ctx context.Context, db *pg.DB, org string, entries []int64) (
 		err := tx.QueryRow(ctx, `
 			SELECT a.at, encode(s.hash, 'hex'), EXISTS (
 				SELECT FROM audit_anchors n JOIN audit_chain c ON c.chain_id = n.chain_id
-					JOIN audit_seal t ON t.position = n.position AND encode(t.hash, 'hex') = n.hash
-				WHERE n.position >= s.position)
-			FROM audit_log a JOIN audit_seal s ON s.audit_id = a.audit_id
+				WHERE n.position >= s.position AND encode(`+HashAt("n.position")+`, 'hex') = n.hash)
+			FROM audit_log a CROSS JOIN LATERAL `+sealOf("a.audit_id")+` s
 			WHERE a.org_id = $1 ORDER BY a.at DESC, a.audit_id DESC LIMIT 1`, org).
 			Scan(&seals.SealedThrough, &seals.Hash, &seals.IsSigned)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("read how far the audit log of %s is sealed: %w", org, err)
 		}
 		rows, err := tx.Query(ctx, `
-			SELECT s.audit_id FROM audit_seal s JOIN audit_log a ON a.audit_id = s.audit_id
-			WHERE s.audit_id = ANY ($2) AND a.org_id = $1`, org, entries)
+			SELECT a.audit_id FROM audit_log a
+			WHERE a.audit_id = ANY ($2) AND a.org_id = $1 AND `+isSealed("a.audit_id"), org, entries)
 		if err != nil {
 			return fmt.Errorf("read which entries of %s are sealed: %w", org, err)
 		}

@@ -149,6 +149,7 @@ var packages = []pkg{
 	{"internal/ledger/ledgertest", core, testOnly},
 	{"internal/webhooks/event", core, 0},
 	{"internal/control/audit", core, 0},
+	{"internal/control/audit/audittest", core, testOnly},
 	{"internal/price", core, 0},
 	{"internal/fee", core, 0},
 	{"internal/risk", core, 0},

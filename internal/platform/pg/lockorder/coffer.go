@@ -126,6 +126,7 @@ var Coffer = mustIndex(&Order{
 			{Name: "coffer/audit/sealer"},
 			{Name: "audit_chain"},
 			{Name: "audit_seal"},
+			{Name: "audit_runs"},
 			{Name: "audit_anchors"},
 		}},
 		{"answers of risk providers", []Lock{
