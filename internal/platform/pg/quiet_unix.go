@@ -23,11 +23,11 @@ func isQuiet(conn net.Conn) bool {
 		return false
 	}
 	quiet := false
-	err = raw.Read(func(fd uintptr) bool {
+	// Control takes no lock of the connection: the driver may be reading it in the background, and Read would wait for it.
+	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
-		return true
 	})
 	return err == nil && quiet
 }
