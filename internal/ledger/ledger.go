@@ -257,8 +257,24 @@ func QueueKnown(b *pgx.Batch, now time.Time, found KnownAccounts, postings ...Po
 		ON CONFLICT ON CONSTRAINT ledger_accounts_unique DO NOTHING`,
 		c.wanted.orgs, c.wanted.mints, c.wanted.kinds, c.wanted.subjects, now)
 	// This statement has a snapshot of its own, so it sees an account that another transaction was
-	// opening while the first statement waited. A leg with an invisible account, such as another
-	// organization's, gets NULL here. The column is NOT NULL, so the whole transaction fails.
+	// opening while the first statement waited.
+	queueNamed(b, now, c)
+	return nil
+}
+
+// QueueNamed queues postings between accounts that exist, and opens none: an account that is missing refuses the
+// transaction.
+func QueueNamed(b *pgx.Batch, now time.Time, postings ...Posting) error {
+	c, err := newColumns(nil, postings)
+	if err == nil {
+		queueNamed(b, now, c)
+	}
+	return err
+}
+
+// queueNamed queues postings whose accounts are looked up by their names. A leg with an invisible account, such as
+// another organization's, gets NULL. The column is NOT NULL, so the whole transaction fails.
+func queueNamed(b *pgx.Batch, now time.Time, c columns) {
 	b.Queue(`
 		INSERT INTO ledger_transfers
 			(org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
@@ -274,7 +290,6 @@ func QueueKnown(b *pgx.Batch, now time.Time, found KnownAccounts, postings ...Po
 		ORDER BY l.cause_kind, l.cause_id, l.leg`,
 		c.orgs, c.mints, c.debitKinds, c.debitSubjects, c.creditKinds, c.creditSubjects,
 		c.amounts, c.causeKinds, c.causes, c.legs, now)
-	return nil
 }
 
 // MapRefusal wraps err in ErrOverdraft or ErrPosted when the database refused a posting, and else

@@ -2,7 +2,7 @@ package ledger
 
 import "sync"
 
-// AccountMemory remembers the numbers of accounts between transactions, so that a posting needs no look-up before it.
+// AccountMemory remembers the numbers of accounts between transactions, so that a posting looks none of them up.
 // An account never changes, but a restored database may give its number to another one. A posting by a remembered
 // number is therefore for causes of which the database compares both accounts with the cause. It is safe for concurrent
 // use.
@@ -32,22 +32,23 @@ func (m *AccountMemory) store(a Account, id int64) {
 	m.recent[a] = id
 }
 
-// Find returns accounts, without their balances, if it remembers all of them.
-func (m *AccountMemory) Find(accounts ...Account) (KnownAccounts, bool) {
+// Find returns those of these accounts that it remembers, without their balances, and lists the others.
+func (m *AccountMemory) Find(accounts ...Account) (found KnownAccounts, others []Account) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	found := make(KnownAccounts, len(accounts))
+	found = make(KnownAccounts, len(accounts))
 	for _, a := range accounts {
 		id, ok := m.recent[a]
 		if !ok {
 			if id, ok = m.older[a]; !ok {
-				return nil, false
+				others = append(others, a)
+				continue
 			}
 			m.store(a, id)
 		}
 		found[a] = KnownAccount{id: id}
 	}
-	return found, true
+	return found, others
 }
 
 // Forget drops accounts.

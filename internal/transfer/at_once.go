@@ -54,19 +54,19 @@ func (p *premises) remember(f groupFacts) {
 // balanceAssumed is larger than any balance: the ledger refuses what a balance does not cover.
 var balanceAssumed = money.MustParse("115792089237316195423570985008687907853269984665640564039457584007913129639935")
 
-// assume returns the facts of a group without anything unusual, or false if an account or a mint is not remembered.
-func (p *premises) assume(requests []*pendingRequest) (f groupFacts, ok bool) {
+// assume returns the facts of a group without anything unusual, and lists the accounts that are not remembered and
+// are taken to exist. ok is false if a mint is not remembered.
+func (p *premises) assume(requests []*pendingRequest) (f groupFacts, others []ledger.Account, ok bool) {
 	accounts := make([]ledger.Account, 0, 2*len(requests))
 	for _, a := range requests {
 		if a.parseErr != nil {
-			return f, false
+			return f, nil, false
 		}
 		accounts = append(accounts, a.from, a.to)
 	}
-	if f.accounts, ok = p.accounts.Find(accounts...); !ok {
-		return f, false
-	}
-	for a, k := range f.accounts {
+	f.accounts, others = p.accounts.Find(accounts...)
+	for _, a := range accounts {
+		k := f.accounts[a]
 		k.Balance = balanceAssumed
 		f.accounts[a] = k
 	}
@@ -80,14 +80,14 @@ func (p *premises) assume(requests []*pendingRequest) (f groupFacts, ok bool) {
 		}
 		m, ok := p.mints[a.MintID]
 		if !ok {
-			return f, false
+			return f, nil, false
 		}
 		f.fingerprints[a.MintID] = m.fingerprint
 		mints = append(mints, m.mint)
 	}
 	catalogue := mint.NewCatalogue(mints...)
 	f.mints = &catalogue
-	return f, true
+	return f, others, true
 }
 
 // forget drops the accounts of a group that was refused: one of them may be another account since.
@@ -138,17 +138,24 @@ func (s *Service) writeAtOnce(ctx context.Context, w *orgWriter, requests []*pen
 	if !w.shortcut.isOpen() {
 		return false, nil
 	}
-	f, ok := s.premises.assume(requests)
+	f, others, ok := s.premises.assume(requests)
 	if !ok {
 		return false, nil
 	}
+	var found ledger.KnownAccounts // of the others
 	err = s.db.InOrgAtOnce(ctx, w.org, func(now time.Time, b *pgx.Batch) error {
 		rows := decideGroup(f, requests, now)
 		if len(rows) < len(requests) {
 			return errUnusual
 		}
 		queueGuard(b, w.org, f, requests)
-		if err := s.queueInserts(b, now, w.org, rows, f.accounts); err != nil {
+		post := func(postings []ledger.Posting) error { return ledger.QueueKnown(b, now, f.accounts, postings...) }
+		if len(others) > 0 {
+			// It is remembered once the group is written; nothing of the group rests on it.
+			found = ledger.QueueLookup(b, nil, others)
+			post = func(postings []ledger.Posting) error { return ledger.QueueNamed(b, now, postings...) }
+		}
+		if err := s.queueInserts(b, now, w.org, rows, post); err != nil {
 			return err
 		}
 		failpoint.Hit("T01")
@@ -158,6 +165,7 @@ func (s *Service) writeAtOnce(ctx context.Context, w *orgWriter, requests []*pen
 	switch {
 	case err == nil:
 		failpoint.Hit("T02")
+		s.premises.accounts.Remember(found)
 		w.shortcut.record(true)
 		return true, nil
 	case errors.Is(err, pg.ErrCommitUnknown):

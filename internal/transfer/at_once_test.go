@@ -82,6 +82,36 @@ func TestAGroupWithoutAnythingUnusualTakesOneRoundTrip(t *testing.T) {
 	h.wantTransfers(6)
 }
 
+// Accounts that are not remembered are looked up by the postings themselves, and remembered then. Rule TR-12.
+func TestAccountsThatAreNotRememberedTakeNoRoundTrip(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	s, c := h.newCountedService()
+	for _, name := range []string{"eve", "dan"} {
+		h.fundParty(h.one, customer(name), 50)
+	}
+	for i := range 3 {
+		r := newRequest(fmt.Sprint("k", i), customer("eve"), customer("dan"), "10")
+		if _, err := s.Request(t.Context(), h.one, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.batches.Load() != 3 || c.atOnce.Load() != 3 {
+		t.Errorf("got %d batches, %d of them at once, want 3 and 3", c.batches.Load(), c.atOnce.Load())
+	}
+	h.wantBalance(h.one, customer("eve"), 20)
+	h.wantBalance(h.one, customer("dan"), 80)
+	// An account that does not exist is opened by the look-up.
+	if _, err := s.Request(t.Context(), h.one, newRequest("new", ann, customer("zoe"), "5")); err != nil {
+		t.Fatal(err)
+	}
+	if c.batches.Load() < 5 {
+		t.Errorf("got %d batches, want a look-up behind the fourth", c.batches.Load())
+	}
+	h.wantBalance(h.one, customer("zoe"), 5)
+	h.wantTransfers(7)
+}
+
 // owe writes down that a payer owes an amount for a payment that a restored backup lacked.
 func (h *testEnv) owe(column, subject string, amount int) {
 	h.t.Helper()

@@ -162,7 +162,10 @@ func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendin
 			if err := ensureCustomers(ctx, tx, org, rows, f.accounts); err != nil {
 				return err
 			}
-			if err := s.queueInserts(b, tx.Now, org, rows, f.accounts); err != nil {
+			err := s.queueInserts(b, tx.Now, org, rows, func(postings []ledger.Posting) error {
+				return ledger.QueueKnown(b, tx.Now, f.accounts, postings...)
+			})
+			if err != nil {
 				return err
 			}
 			failpoint.Hit("T01")
@@ -279,9 +282,10 @@ func ensureCustomers(
 }
 
 // queueInserts queues the rows of the transfers with everything that belongs to them, in the order
-// of locks: customers, keys, rows that no transaction waits for, accounts, balances. Customers exist.
+// of locks: customers, keys, rows that no transaction waits for, accounts, balances. Customers exist. post queues the
+// postings.
 func (s *Service) queueInserts(
-	b *pgx.Batch, now time.Time, org string, rows []newTransfer, found ledger.KnownAccounts,
+	b *pgx.Batch, now time.Time, org string, rows []newTransfer, post func([]ledger.Posting) error,
 ) error {
 	// Sorted, so that two writers with the same keys do not deadlock.
 	slices.SortFunc(rows, func(a, b newTransfer) int { return strings.Compare(a.IdempotencyKey, b.IdempotencyKey) })
@@ -341,7 +345,7 @@ func (s *Service) queueInserts(
 		err = audit.QueueEntries(b, now, entries...)
 	}
 	if err == nil {
-		err = ledger.QueueKnown(b, now, found, postings...)
+		err = post(postings)
 	}
 	return err
 }
