@@ -74,12 +74,12 @@ lint: setup ## the slow checks: staticcheck on everything
 	@$(TOOL) staticcheck ./...
 
 .PHONY: generate
-generate: ## write generated files anew (the local chain's contracts, the pages, the drawings of states, the checker's list of the schema, the API document and its clients)
+generate: ## write generated files anew (the local chain's contracts, the pages, the drawings of states, the checker's list of the schema, the keys on the page about scaling, the API document and its clients)
 	@scripts/setup --generate
 	@node localchain/compile.js
 	@node localchain/compile-payouts.js
 	@COFFER_UPDATE=1 go test -count=1 -run Drawn ./internal/http/pages
-	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/swap ./internal/checkout/outcome ./internal/identity ./internal/verify ./internal/http/surfacetest
+	@COFFER_UPDATE=1 go test -count=1 -run 'Drawn|Document' ./internal/deposit ./internal/withdrawal ./internal/dispatch ./internal/swap ./internal/checkout/outcome ./internal/identity ./internal/verify ./internal/http/surfacetest ./migrations
 	@$(TOOL) gofumpt -w .
 
 .PHONY: screens
