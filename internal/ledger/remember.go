@@ -32,8 +32,8 @@ func (m *AccountMemory) store(a Account, id int64) {
 	m.recent[a] = id
 }
 
-// Find returns those of these accounts that it remembers, without their balances, and lists the others.
-func (m *AccountMemory) Find(accounts ...Account) (found KnownAccounts, others []Account) {
+// Find returns those of these accounts that it remembers, without their balances, and lists the missing ones.
+func (m *AccountMemory) Find(accounts ...Account) (found KnownAccounts, missing []Account) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found = make(KnownAccounts, len(accounts))
@@ -41,14 +41,14 @@ func (m *AccountMemory) Find(accounts ...Account) (found KnownAccounts, others [
 		id, ok := m.recent[a]
 		if !ok {
 			if id, ok = m.older[a]; !ok {
-				others = append(others, a)
+				missing = append(missing, a)
 				continue
 			}
 			m.store(a, id)
 		}
 		found[a] = KnownAccount{id: id}
 	}
-	return found, others
+	return found, missing
 }
 
 // Forget drops accounts.

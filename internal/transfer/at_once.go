@@ -56,7 +56,7 @@ var balanceAssumed = money.MustParse("115792089237316195423570985008687907853269
 
 // assume returns the facts of a group without anything unusual, and lists the accounts that are not remembered and
 // are taken to exist. ok is false if a mint is not remembered.
-func (p *premises) assume(requests []*pendingRequest) (f groupFacts, others []ledger.Account, ok bool) {
+func (p *premises) assume(requests []*pendingRequest) (f groupFacts, missing []ledger.Account, ok bool) {
 	accounts := make([]ledger.Account, 0, 2*len(requests))
 	for _, a := range requests {
 		if a.parseErr != nil {
@@ -64,7 +64,7 @@ func (p *premises) assume(requests []*pendingRequest) (f groupFacts, others []le
 		}
 		accounts = append(accounts, a.from, a.to)
 	}
-	f.accounts, others = p.accounts.Find(accounts...)
+	f.accounts, missing = p.accounts.Find(accounts...)
 	for _, a := range accounts {
 		k := f.accounts[a]
 		k.Balance = balanceAssumed
@@ -87,7 +87,7 @@ func (p *premises) assume(requests []*pendingRequest) (f groupFacts, others []le
 	}
 	catalogue := mint.NewCatalogue(mints...)
 	f.mints = &catalogue
-	return f, others, true
+	return f, missing, true
 }
 
 // forget drops the accounts of a group that was refused: one of them may be another account since.
@@ -138,11 +138,11 @@ func (s *Service) writeAtOnce(ctx context.Context, w *orgWriter, requests []*pen
 	if !w.shortcut.isOpen() {
 		return false, nil
 	}
-	f, others, ok := s.premises.assume(requests)
+	f, missing, ok := s.premises.assume(requests)
 	if !ok {
 		return false, nil
 	}
-	var found ledger.KnownAccounts // of the others
+	var found ledger.KnownAccounts // of the missing
 	err = s.db.InOrgAtOnce(ctx, w.org, func(now time.Time, b *pgx.Batch) error {
 		rows := decideGroup(f, requests, now)
 		if len(rows) < len(requests) {
@@ -150,9 +150,9 @@ func (s *Service) writeAtOnce(ctx context.Context, w *orgWriter, requests []*pen
 		}
 		queueGuard(b, w.org, f, requests)
 		post := func(postings []ledger.Posting) error { return ledger.QueueKnown(b, now, f.accounts, postings...) }
-		if len(others) > 0 {
+		if len(missing) > 0 {
 			// It is remembered once the group is written; nothing of the group rests on it.
-			found = ledger.QueueLookup(b, nil, others)
+			found = ledger.QueueLookup(b, nil, missing)
 			post = func(postings []ledger.Posting) error { return ledger.QueueNamed(b, now, postings...) }
 		}
 		if err := s.queueInserts(b, now, w.org, rows, post); err != nil {

@@ -23,7 +23,7 @@ func isQuiet(conn net.Conn) bool {
 		return false
 	}
 	quiet := false
-	// Control takes no lock of the connection: the driver may be reading it in the background, and Read would wait for it.
+	// Control takes no lock of the connection. Read would wait for the driver where that reads in the background.
 	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
