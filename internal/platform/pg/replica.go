@@ -235,7 +235,8 @@ func (db *DB) tryReplica(
 			r.reads.Add(1)
 			return true, err
 		}
-		if reason != ReasonConflict && !isOwnRefusal(err) {
+		// A caller who left says nothing about the replica.
+		if reason != ReasonConflict && !isOwnRefusal(err) && ctx.Err() == nil {
 			// The others need not find out by themselves. The next check proves it again.
 			r.proof.CompareAndSwap(proof, nil)
 		}
@@ -284,7 +285,11 @@ func (db *DB) readReplica(
 			return errors.New("the replica is behind"), ReasonBehind
 		}
 		// Each statement has its own snapshot, so the ones that follow see what was replayed by then.
-		time.Sleep(pause)
+		select {
+		case <-time.After(pause):
+		case <-attempt.Done():
+			return attempt.Err(), ReasonError
+		}
 		err := s.scan(conn.QueryRow(attempt, statusSQL))
 		db.replica.waited.Add(int64(pause))
 		if err != nil {
