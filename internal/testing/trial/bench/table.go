@@ -37,6 +37,11 @@ func formatRatio(a, b float64, reference string) string {
 	return fmt.Sprintf("%.2f of %s", a/b, reference)
 }
 
+// joinParts joins the parts of a cell that are not empty.
+func joinParts(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
+}
+
 // formatTarget says whether a figure is on the right side of its target.
 func formatTarget(ok bool, target string) string {
 	if ok {

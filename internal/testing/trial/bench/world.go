@@ -47,6 +47,8 @@ type benchEnv struct {
 	server   *http.Server
 	address  string
 	made     atomic.Int64 // transfers, by all callers
+	bare     *bareWriter  // once a figure needs it
+	meter    *pgx.Conn    // reads the position of the write-ahead log; once a figure needs it
 }
 
 func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err error) {
@@ -169,6 +171,12 @@ func (w *benchEnv) startAPI(ctx context.Context) error {
 
 func (w *benchEnv) closeAll() error {
 	var errs []error
+	if w.meter != nil {
+		errs = append(errs, w.meter.Close(context.Background()))
+	}
+	if w.bare != nil {
+		errs = append(errs, w.bare.close())
+	}
 	if w.server != nil {
 		errs = append(errs, w.server.Close())
 	}
