@@ -53,6 +53,8 @@ var figures = []figure{
 	{"webhooks", "webhooks to a fast local receiver", benchWebhooks},
 	{"signatures", "what signatures of people cost the signer", benchSignatures},
 	{"withdrawals", "POST /withdraw and POST /deposit from 64 connections", benchWithdrawals},
+	{"life", "transfers with number, seal and delivery", benchLife},
+	{"broadcast", "withdrawals from accepted to broadcast", benchBroadcast},
 	{"start", "cold start of coffer serve", benchStart},
 }
 

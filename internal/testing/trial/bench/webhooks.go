@@ -51,8 +51,17 @@ type webhookEnv struct {
 }
 
 // newWebhookEnv creates its own organization, so that figures do not share a feed.
-func newWebhookEnv(ctx context.Context, w *benchEnv) (h *webhookEnv, err error) {
-	h = &webhookEnv{w: w}
+func newWebhookEnv(ctx context.Context, w *benchEnv) (*webhookEnv, error) {
+	made, _, err := org.Create(ctx, w.db, "webhooks")
+	if err != nil {
+		return nil, err
+	}
+	return newWebhookEnvOf(ctx, w, made.ID)
+}
+
+// newWebhookEnvOf gives an organization an endpoint.
+func newWebhookEnvOf(ctx context.Context, w *benchEnv, orgID string) (h *webhookEnv, err error) {
+	h = &webhookEnv{w: w, org: orgID}
 	if h.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
@@ -66,11 +75,6 @@ func newWebhookEnv(ctx context.Context, w *benchEnv) (h *webhookEnv, err error) 
 			go h.answerPosts(conn)
 		}
 	}()
-	made, _, err := org.Create(ctx, w.db, "webhooks")
-	if err != nil {
-		return nil, err
-	}
-	h.org = made.ID
 	file := filepath.Join(w.dir, h.org)
 	if err := seal.CreateKeyset(file); err != nil {
 		return nil, err
@@ -91,7 +95,9 @@ func newWebhookEnv(ctx context.Context, w *benchEnv) (h *webhookEnv, err error) 
 	return h, w.db.InOrg(ctx, h.org, func(ctx context.Context, tx pg.Tx) error {
 		_, _, err := parts.Endpoints.Create(
 			ctx, tx, h.org, audit.APIKey(h.org),
-			delivery.NewEndpoint{URL: "http://" + h.listener.Addr().String() + "/hooks"},
+			delivery.NewEndpoint{
+				URL: "http://" + h.listener.Addr().String() + "/hooks", Events: []event.Type{event.EveryType},
+			},
 		)
 		return err
 	})
