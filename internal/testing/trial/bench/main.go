@@ -9,6 +9,8 @@
 //   - FOR=15s: how long each figure is taken
 //   - WATCHED: how many addresses are watched, if not ten million
 //   - BENCH_CUSTOMERS: with how many customers the reads and the pages are taken, if not a million
+//   - PROFILE: a file for the processor profile of the whole run
+//   - SETTINGS=shared_buffers=1GB,wal_compression=on: settings of the server, which has its defaults otherwise
 //   - BENCH_CHECKOUTS: with how many checkouts the page of a payer is taken, if not a million
 package main
 
@@ -18,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"syscall"
@@ -80,8 +83,23 @@ func run(ctx context.Context) (err error) {
 			return fmt.Errorf("ONLY: there is no figure %q", name)
 		}
 	}
+	if path := os.Getenv("PROFILE"); path != "" {
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	settings, err := readSettings(os.Getenv("SETTINGS"))
+	if err != nil {
+		return err
+	}
 	began := time.Now()
-	w, err := newBenchEnv(ctx, duration)
+	w, err := newBenchEnv(ctx, duration, settings)
 	if err != nil {
 		return err
 	}
@@ -102,6 +120,22 @@ func run(ctx context.Context) (err error) {
 	printProgress("%s  done", time.Since(began).Round(time.Second))
 	fmt.Print(w.table.formatMarkdown(w.machine))
 	return nil
+}
+
+// readSettings reads settings of the server, separated by commas.
+func readSettings(text string) (map[string]string, error) {
+	settings := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, fmt.Errorf("SETTINGS: %q is no setting such as wal_compression=on", part)
+		}
+		settings[name] = value
+	}
+	return settings, nil
 }
 
 func printProgress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

@@ -63,7 +63,7 @@ func (t *table) formatMarkdown(machine string) string {
 }
 
 // thisMachine describes the machine to a reader of the table.
-func thisMachine(postgres string) string {
+func thisMachine(postgres string, settings map[string]string) string {
 	cpu := "an unknown processor"
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(info)) {
@@ -73,8 +73,12 @@ func thisMachine(postgres string) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d cores of %s, %s/%s, %s, PostgreSQL %s with its defaults, service, database and callers together",
-		runtime.NumCPU(), cpu, runtime.GOOS, runtime.GOARCH, runtime.Version(), postgres)
+	with := "its defaults"
+	if len(settings) > 0 {
+		with = strings.Trim(fmt.Sprint(settings), "map[]")
+	}
+	return fmt.Sprintf("%d cores of %s, %s/%s, %s, PostgreSQL %s with %s, service, database and callers together",
+		runtime.NumCPU(), cpu, runtime.GOOS, runtime.GOARCH, runtime.Version(), postgres, with)
 }
 
 // durations lists how long each of many operations took.

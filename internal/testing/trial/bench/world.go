@@ -51,7 +51,7 @@ type benchEnv struct {
 	meter    *pgx.Conn    // reads the position of the write-ahead log; once a figure needs it
 }
 
-func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err error) {
+func newBenchEnv(ctx context.Context, duration time.Duration, settings map[string]string) (w *benchEnv, err error) {
 	w = &benchEnv{duration: duration}
 	defer func() {
 		if err != nil {
@@ -66,7 +66,7 @@ func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err 
 		return w, err
 	}
 	if w.cluster, err = local.Start(ctx, local.Options{
-		Dir: filepath.Join(w.dir, "postgres"), Ephemeral: true, TCP: true,
+		Dir: filepath.Join(w.dir, "postgres"), Ephemeral: true, TCP: true, Settings: settings,
 	}); err != nil {
 		return w, err
 	}
@@ -90,7 +90,7 @@ func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err 
 	if err != nil {
 		return w, err
 	}
-	w.machine = thisMachine(version)
+	w.machine = thisMachine(version, settings)
 	return w, w.startAPI(ctx)
 }
 
