@@ -235,7 +235,9 @@ func (s sample) formatRate() string {
 }
 
 // takeTurn lets callers post for one turn and adds what they got.
-func (w *benchEnv) takeTurn(ctx context.Context, s *sample, callers []*httpCaller, made *atomic.Int64, isHot bool) error {
+func (w *benchEnv) takeTurn(
+	ctx context.Context, s *sample, callers []*httpCaller, made *atomic.Int64, isHot bool,
+) error {
 	before, count := w.readWork(), made.Load()
 	took, n, err := runCallers(ctx, len(callers), w.duration/turns, func(_ context.Context, i int) error {
 		sender, recipient := randomCustomer(), randomCustomer()
