@@ -8,10 +8,10 @@ const (
 	keptGroups   = 4_096 // groups until the next trial
 )
 
-// pace decides by measurement whether two groups are served at once or one: a second one uses a processor that the first
-// leaves idle, or it waits for the same rows and the same disk. A trial takes the time for each request, first with
-// two groups and then with one, and the faster one is kept for a while. Only groups count behind which enough callers
-// waited for a second one.
+// pace decides by measurement whether two groups are served at once or one: a second one uses a processor that
+// the first leaves idle, or it waits for the same rows and the same disk. A trial takes the time for each request,
+// first with two groups and then with one, and the faster number is kept for a while. Only groups count behind
+// which enough callers waited for a second one.
 type pace struct {
 	isOne            bool // one group at a time
 	isKept           bool // the number won its trial; otherwise it is on trial
@@ -54,10 +54,10 @@ func (p *pace) note(now time.Time, requests int, isBusy bool) {
 
 // endPart ends the measurement with the present number of groups.
 func (p *pace) endPart(now time.Time) {
-	each := now.Sub(p.began) / time.Duration(p.requests)
+	perRequest := now.Sub(p.began) / time.Duration(p.requests)
 	if p.isOne {
-		*p = pace{isOne: each < p.ofTwo, isKept: true}
+		*p = pace{isOne: perRequest < p.ofTwo, isKept: true}
 		return
 	}
-	*p = pace{isOne: true, ofTwo: each}
+	*p = pace{isOne: true, ofTwo: perRequest}
 }

@@ -34,8 +34,8 @@ func benchBroadcast(ctx context.Context, w *benchEnv) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	chainConf, err := evm.New(ctx, evm.Config{
-		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{s.URL}, Quorum: 1,
-		FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
+		Name: chain.Ethereum, Network: chain.Local, ChainID: anvil.DefaultChainID, Endpoints: []string{s.URL},
+		Quorum: 1, FeeCap: money.Units(100 * params.GWei), TipCap: money.Units(params.GWei),
 	})
 	if err != nil {
 		return err
@@ -79,15 +79,16 @@ func benchBroadcast(ctx context.Context, w *benchEnv) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := h.requestWithdrawal(
-			ctx, "c0", gasNativeMint, uint64(depositWei)/(2*broadcastCount), evmtx.Canonical(crypto.PubkeyToAddress(key.PublicKey)),
-		); err != nil {
+		payee := evmtx.Canonical(crypto.PubkeyToAddress(key.PublicKey))
+		err = h.requestWithdrawal(ctx, "c0", gasNativeMint, uint64(depositWei)/(2*broadcastCount), payee)
+		if err != nil {
 			return err
 		}
 	}
 	before, began := w.readWork(), time.Now()
 	if err := h.stepUntil(ctx, broadcastCount, "withdrawals are broadcast", `
-		SELECT count(*) FROM dispatch_orders WHERE purpose = 'PAYMENT' AND status IN ('BROADCAST', 'PAID')`); err != nil {
+		SELECT count(*) FROM dispatch_orders
+		WHERE purpose = 'PAYMENT' AND status IN ('BROADCAST', 'PAID')`); err != nil {
 		return err
 	}
 	rate, spent := perSecond(broadcastCount, time.Since(began)), w.readWork().subtract(before)

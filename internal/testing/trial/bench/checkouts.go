@@ -255,8 +255,9 @@ func (w *benchEnv) benchCheckoutCreation(ctx context.Context, e *checkoutEnv) er
 		figure: fmt.Sprintf("POST /checkouts, %d connections", connections),
 		result: fmt.Sprintf("%.0f/s, p50 %s, p99 %s", n, formatDuration(took.percentile(0.5)),
 			formatDuration(took.percentile(0.99))),
-		compared: joinParts(formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"), spent.formatEach(int(e.made.Load()))),
-		target:   formatTarget(n >= createdGoal, fmt.Sprintf("%d/s", createdGoal)),
+		compared: joinParts(formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"),
+			spent.formatEach(int(e.made.Load()))),
+		target: formatTarget(n >= createdGoal, fmt.Sprintf("%d/s", createdGoal)),
 	})
 	return nil
 }

@@ -73,12 +73,13 @@ func thisMachine(postgres string, settings map[string]string) string {
 			}
 		}
 	}
-	with := "its defaults"
+	serverSettings := "its defaults"
 	if len(settings) > 0 {
-		with = strings.Trim(fmt.Sprint(settings), "map[]")
+		serverSettings = strings.Trim(fmt.Sprint(settings), "map[]")
 	}
 	return fmt.Sprintf("%d cores of %s, %s/%s, %s, PostgreSQL %s with %s, service, database and callers together",
-		runtime.NumCPU(), cpu, runtime.GOOS, runtime.GOARCH, runtime.Version(), postgres, with)
+		runtime.NumCPU(), cpu, runtime.GOOS, runtime.GOARCH, runtime.Version(), postgres,
+		serverSettings)
 }
 
 // durations lists how long each of many operations took.

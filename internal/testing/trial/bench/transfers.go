@@ -278,7 +278,7 @@ func benchTransfers(ctx context.Context, w *benchEnv) error {
 		{key: "hot", name: "all to one product", hot: true},
 		{key: "numbered", name: "spread, while their events are numbered", numbering: true},
 	} {
-		own, limit, err := w.compareTransfers(ctx, bare, c.key, c.hot, c.numbering)
+		served, limit, err := w.compareTransfers(ctx, bare, c.key, c.hot, c.numbering)
 		if err != nil {
 			return err
 		}
@@ -287,24 +287,26 @@ func benchTransfers(ctx context.Context, w *benchEnv) error {
 			result: limit.formatRate(), compared: limit.spent.formatEach(limit.made),
 		})
 		r := row{
-			figure: "POST /transfers, 64 connections, " + c.name, result: own.formatRate(),
-			compared: joinParts(formatRatio(own.rate(), limit.rate(), "the bare writer behind HTTP"),
-				formatRatio(own.rate(), w.table.bareWriter, "the bare writer"),
-				formatRatio(own.rate(), w.table.tpcb8, "pgbench at 8 clients"), own.spent.formatEach(own.made)),
+			figure: "POST /transfers, 64 connections, " + c.name, result: served.formatRate(),
+			compared: joinParts(formatRatio(served.rate(), limit.rate(), "the bare writer behind HTTP"),
+				formatRatio(served.rate(), w.table.bareWriter, "the bare writer"),
+				formatRatio(served.rate(), w.table.tpcb8, "pgbench at 8 clients"),
+				served.spent.formatEach(served.made)),
 		}
 		switch {
 		case c.numbering:
 		case c.hot:
-			r.compared = joinParts(r.compared, formatRatio(own.rate(), w.table.spread, "spread"))
-			r.target = formatTarget(own.rate() >= 0.9*w.table.spread, "0.9 of spread")
+			r.compared = joinParts(r.compared, formatRatio(served.rate(), w.table.spread, "spread"))
+			r.target = formatTarget(served.rate() >= 0.9*w.table.spread, "0.9 of spread")
 		default:
-			w.table.spread = own.rate()
-			each := time.Duration(max(1, own.made))
+			w.table.spread = served.rate()
+			made := max(1, served.made)
+			spent := (served.spent.process + served.spent.database) / time.Duration(made)
 			r.target = joinParts(
-				formatTarget(own.rate() >= limit.rate()/2, "0.5 of the bare writer behind HTTP"),
-				formatTarget((own.spent.process+own.spent.database)/each <= transferCPUGoal, "140µs of CPU"),
-				formatTarget(own.took.percentile(0.99) <= transferTailGoal, "p99 20 ms"),
-				formatTarget(own.spent.wal/int64(each) <= transferWALGoal, "2.5 kB of WAL"),
+				formatTarget(served.rate() >= limit.rate()/2, "0.5 of the bare writer behind HTTP"),
+				formatTarget(spent <= transferCPUGoal, "140µs of CPU"),
+				formatTarget(served.took.percentile(0.99) <= transferTailGoal, "p99 20 ms"),
+				formatTarget(served.spent.wal/int64(made) <= transferWALGoal, "2.5 kB of WAL"),
 			)
 		}
 		w.table.addRow(r)
@@ -315,31 +317,31 @@ func benchTransfers(ctx context.Context, w *benchEnv) error {
 // compareTransfers measures the service and the bare writer behind HTTP in turns.
 func (w *benchEnv) compareTransfers(
 	ctx context.Context, bare *bareWriter, name string, isHot, isNumbering bool,
-) (own, limit sample, err error) {
+) (served, limit sample, err error) {
 	callers, hangUp, err := w.newCallers(ctx, connections, name)
 	if err != nil {
-		return own, limit, err
+		return served, limit, err
 	}
 	defer hangUp()
 	var written atomic.Int64
 	bareCallers, hangUpBare, err := dialCallers(ctx, bare.address, w.key, connections, name, &written)
 	if err != nil {
-		return own, limit, err
+		return served, limit, err
 	}
 	defer hangUpBare()
 	for range turns {
 		if err := w.takeTurn(ctx, &limit, bareCallers, &written, isHot); err != nil {
-			return own, limit, err
+			return served, limit, err
 		}
 		stop := func() error { return nil }
 		if isNumbering {
 			stop = w.startSequencer(ctx)
 		}
-		if err := errors.Join(w.takeTurn(ctx, &own, callers, &w.made, isHot), stop()); err != nil {
-			return own, limit, err
+		if err := errors.Join(w.takeTurn(ctx, &served, callers, &w.made, isHot), stop()); err != nil {
+			return served, limit, err
 		}
 	}
-	return own, limit, nil
+	return served, limit, nil
 }
 
 // startSequencer numbers events, as the service does all the time, until stop is called.

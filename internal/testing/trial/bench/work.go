@@ -33,18 +33,18 @@ func (c work) subtract(start work) work {
 }
 
 // add returns the work of both.
-func (c work) add(more work) work {
+func (c work) add(extra work) work {
 	return work{
-		c.process + more.process, c.database + more.database, c.wal + more.wal, c.busy + more.busy,
-		c.length + more.length,
+		c.process + extra.process, c.database + extra.database, c.wal + extra.wal, c.busy + extra.busy,
+		c.length + extra.length,
 	}
 }
 
 // formatEach formats what each of n operations cost, and the other load of the machine meanwhile.
 func (c work) formatEach(n int) string {
-	each := time.Duration(max(1, n))
-	text := fmt.Sprintf("CPU each: %s here, %s in the database", formatDuration(c.process/each),
-		formatDuration(c.database/each))
+	count := time.Duration(max(1, n))
+	text := fmt.Sprintf("CPU each: %s here, %s in the database", formatDuration(c.process/count),
+		formatDuration(c.database/count))
 	if c.wal > 0 {
 		text += fmt.Sprintf("; %.1f kB of WAL", float64(c.wal)/float64(max(1, n))/1000)
 	}
