@@ -9,6 +9,7 @@
 //   - FOR=15s: how long each figure is taken
 //   - WATCHED: how many addresses are watched, if not ten million
 //   - BENCH_CUSTOMERS: with how many customers the reads and the pages are taken, if not a million
+//   - BENCH_ROWS: how many rows the table that has grown has, if not a million
 //   - PROFILE: a file for the processor profile of the whole run
 //   - SETTINGS=shared_buffers=1GB,wal_compression=on: settings of the server, which has its defaults otherwise
 //   - BENCH_CHECKOUTS: with how many checkouts the page of a payer is taken, if not a million
@@ -58,6 +59,7 @@ var figures = []figure{
 	{"withdrawals", "POST /withdraw and POST /deposit from 64 connections", benchWithdrawals},
 	{"life", "transfers with number, seal and delivery", benchLife},
 	{"broadcast", "withdrawals from accepted to broadcast", benchBroadcast},
+	{"growing", "another posting in a table that has grown", benchGrowing},
 	{"start", "cold start of coffer serve", benchStart},
 }
 
