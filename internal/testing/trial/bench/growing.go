@@ -78,22 +78,23 @@ func benchGrowing(ctx context.Context, w *benchEnv) error {
 		{fmt.Sprintf("with %d rows", rows), `INSERT INTO whole (` + growingColumns + `) ` + growingRows},
 		{
 			fmt.Sprintf("with %d rows in %d partitions, each cause in a table of its own", rows, growingMonths+1),
-			`WITH added AS (INSERT INTO parted (` + growingColumns + `) ` + growingRows + ` RETURNING cause_kind, cause_id, leg)
+			`WITH added AS (INSERT INTO parted (` + growingColumns + `) ` + growingRows + `
+				RETURNING cause_kind, cause_id, leg)
 			INSERT INTO causes SELECT * FROM added`,
 		},
 	}
 	spent := make([]work, len(contenders))
 	counts := make([]int, len(contenders))
 	lengths := make([]time.Duration, len(contenders))
-	next := rows
+	written := rows
 	for range 2 * turns {
 		for i, c := range contenders {
 			before, began := w.readWork(), time.Now()
 			for time.Since(began) < w.duration/(2*turns) {
-				if _, err := conn.Exec(ctx, c.sql, next+1, next+growingBatch, rows); err != nil {
+				if _, err := conn.Exec(ctx, c.sql, written+1, written+growingBatch, rows); err != nil {
 					return fmt.Errorf("%s: %w", c.name, err)
 				}
-				next, counts[i] = next+growingBatch, counts[i]+growingBatch
+				written, counts[i] = written+growingBatch, counts[i]+growingBatch
 			}
 			lengths[i] += time.Since(began)
 			spent[i] = spent[i].add(w.readWork().subtract(before))
@@ -116,7 +117,8 @@ func fillGrowing(ctx context.Context, conn *pgx.Conn, rows int) error {
 		`SET synchronous_commit = off`, `SET maintenance_work_mem = '512MB'`, growingTables,
 		fmt.Sprintf(`DO $$ BEGIN FOR m IN 0..%d LOOP
 			EXECUTE format('CREATE TABLE parted_%%s PARTITION OF parted FOR VALUES FROM (%%L) TO (%%L)', m,
-				'2025-01-01Z'::timestamptz + interval '1 month' * m, '2025-01-01Z'::timestamptz + interval '1 month' * (m + 1));
+				'2025-01-01Z'::timestamptz + interval '1 month' * m,
+				'2025-01-01Z'::timestamptz + interval '1 month' * (m + 1));
 		END LOOP; END $$`, growingMonths),
 	}
 	for _, sql := range statements {
