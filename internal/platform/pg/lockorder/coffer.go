@@ -106,8 +106,6 @@ var Coffer = mustIndex(&Order{
 		{"ledger accounts", []Lock{{Name: "ledger_accounts"}, {Name: "ledger_transfers"}}},
 		{"balances", []Lock{{Name: "ledger_balances", Fresh: "its account is new"}}},
 		{"signer journal", []Lock{{Name: "signer_identity"}, {Name: "signer_journal"}, {Name: "wallets"}}},
-	},
-	Groups: []Group{
 		{"events", []Lock{
 			{Name: "coffer/event/sequencer"},
 			{Name: "event_sequences", Strong: true},
@@ -122,6 +120,8 @@ var Coffer = mustIndex(&Order{
 			{Name: "events", Fresh: "its id is new", Strong: true},
 			{Name: "event_gaps"},
 		}},
+	},
+	Groups: []Group{
 		{"audit chain", []Lock{
 			{Name: "coffer/audit/sealer"},
 			{Name: "audit_chain"},
