@@ -190,12 +190,13 @@ func (h *testEnv) wantTransfers(want int) {
 	h.wantNumbers()
 }
 
-// wantNumbers checks that no event waits for the sequencer, that the numbers have no gap, and that each body says its own.
-// Rule EVT-17.
+// wantNumbers checks that no event waits for the sequencer, that the numbers have no gap, and that each
+// body says its own. Rule EVT-17.
 func (h *testEnv) wantNumbers() {
 	h.t.Helper()
 	rows, err := h.owner.Query(h.t.Context(), `
-		SELECT concat_ws(' ', org_id, 'has', count(*), 'events,', count(sequence), 'numbers up to', max(sequence), 'and the counter at', min(last))
+		SELECT concat_ws(' ', org_id, 'has', count(*), 'events,', count(sequence), 'numbers up to', max(sequence),
+			'and the counter at', min(last))
 		FROM events LEFT JOIN event_sequences USING (org_id) GROUP BY org_id
 		HAVING (count(sequence), max(sequence), min(last)) IS DISTINCT FROM (count(*), count(*), count(*))
 			OR bool_or(convert_from(body, 'UTF8')::jsonb ->> 'sequence' IS DISTINCT FROM sequence::text)

@@ -282,8 +282,8 @@ func ensureCustomers(
 }
 
 // queueInserts queues the rows of the transfers with everything that belongs to them, in the order
-// of locks: customers, keys, rows that no transaction waits for, accounts, balances, the counter of events. Customers exist. post queues the
-// postings.
+// of locks: customers, keys, rows that no transaction waits for, accounts, balances, the counter of
+// events. Customers exist. post queues the postings.
 func (s *Service) queueInserts(
 	b *pgx.Batch, now time.Time, org string, rows []newTransfer, post func([]ledger.Posting) error,
 ) error {

@@ -37,10 +37,10 @@ func ByKey(column, value string) string {
 	return column + " >= " + value + " AND " + column + " <= " + value + " ORDER BY " + column
 }
 
-// actAsSystemSQL follows the begin. Each statement gets a plan of its own, over indexes: a plan that was kept from small
-// tables would be used while they grow.
-const actAsSystemSQL = `SELECT set_config('role', '` + roleSystem + `', true), set_config('enable_seqscan', 'off', true),
-	set_config('plan_cache_mode', 'force_custom_plan', true)`
+// actAsSystemSQL follows the begin. Each statement gets a plan of its own, over indexes: a plan that was kept
+// from small tables would be used while they grow.
+const actAsSystemSQL = `SELECT set_config('role', '` + roleSystem + `', true),
+	set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true)`
 
 // actAsOrgSQL follows the begin.
 const actAsOrgSQL = `SELECT set_config('role', '` + roleApp + `', true), set_config('app.org', $1, true),

@@ -35,9 +35,11 @@ func TestAGroupHasTheDeliveriesThatTheSequencerWouldMake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	for i, c := range []string{
-		``, `status = 'PAUSED'`, `status = 'DISABLED_BY_FAILURE', failing_since = now(), failed_at = now()`, `deleted_at = now()`,
+		``, `status = 'PAUSED'`, `deleted_at = now()`,
+		`status = 'DISABLED_BY_FAILURE', failing_since = now(), failed_at = now()`,
 		`events = '{TRANSFER_COMPLETED}'`, `events = '{CUSTOMER_DEPOSIT,TRANSFER_COMPLETED}'`, `events = '{*}'`,
-		`filter_customer_id = 'alice'`, `filter_customer_id = 'Alice', events = '{*}'`, `filter_chain = 'BASE', events = '{*}'`,
+		`filter_customer_id = 'alice'`, `filter_customer_id = 'Alice', events = '{*}'`,
+		`filter_chain = 'BASE', events = '{*}'`,
 		`filter_customer_id = 'alice', filter_chain = 'BASE', events = '{TRANSFER_COMPLETED}'`,
 	} {
 		e, _ := w.endpoint(fmt.Sprint("http://127.0.0.1:1/", i))
@@ -75,7 +77,8 @@ func TestAGroupHasTheDeliveriesThatTheSequencerWouldMake(t *testing.T) {
 	w.recordFirst(true, group("g:")...)
 	deliveries := func(of string) (all string) {
 		err := w.owner.QueryRow(t.Context(), `
-			SELECT coalesce(string_agg(concat_ws(' ', endpoint_id, substr(resource_id, 3), resource_seq, status, attempts, created_at, attempt_after),
+			SELECT coalesce(string_agg(concat_ws(' ', endpoint_id, substr(resource_id, 3), resource_seq, status,
+				attempts, created_at, attempt_after),
 				E'\n' ORDER BY endpoint_id, resource_id), '')
 			FROM deliveries WHERE resource_id LIKE $1 || '%'`, of).Scan(&all)
 		if err != nil {
@@ -88,7 +91,8 @@ func TestAGroupHasTheDeliveriesThatTheSequencerWouldMake(t *testing.T) {
 		t.Errorf("got the deliveries\n%s\nwant those of the sequencer\n%s", got, want)
 	}
 	var numbers, last int
-	err := w.owner.QueryRow(t.Context(), `SELECT count(DISTINCT sequence), max(sequence) FROM events`).Scan(&numbers, &last)
+	err := w.owner.QueryRow(t.Context(), `SELECT count(DISTINCT sequence), max(sequence) FROM events`).
+		Scan(&numbers, &last)
 	if err != nil || numbers != 2*len(events) || last != numbers {
 		t.Errorf("got %d numbers up to %d (%v), want %d", numbers, last, err, 2*len(events))
 	}
@@ -100,7 +104,9 @@ func TestAnEventOfAGroupIsSentWithoutTheSequencer(t *testing.T) {
 	w := newWorld(t, true)
 	rc := newReceiver(t, w.clock.now, status(200))
 	w.endpoint(rc.URL, event.EveryType)
-	w.recordFirst(true, event.Event{OrgID: org, Type: event.TransferCompleted, ResourceKind: "TRANSFER", ResourceID: "tr_1", Data: 1})
+	w.recordFirst(true, event.Event{
+		OrgID: org, Type: event.TransferCompleted, ResourceKind: "TRANSFER", ResourceID: "tr_1", Data: 1,
+	})
 	w.drain(w.dispatcher())
 	sent := rc.requests()
 	if len(sent) != 1 {

@@ -270,7 +270,7 @@ func (r Recorder) QueueNumberedFirst(b *pgx.Batch, now time.Time, org string, ev
 	extensions, heads := make([]bool, len(events)), make([][]byte, len(events))
 	for i, e := range events {
 		if e.OrgID != org {
-			return fmt.Errorf("record %s of %s: it is of %s, and the others are of %s", e.Type, e.ResourceID, e.OrgID, org)
+			return fmt.Errorf("record %s of %s: it is of %s and the group of %s", e.Type, e.ResourceID, e.OrgID, org)
 		}
 		extensions[i] = IsExtension(e.Type)
 		if heads[i], err = envelopeHead(r.Environment, f.ids[i], org, e.Type, now); err != nil {
@@ -294,7 +294,8 @@ func (r Recorder) freezeFirst(now time.Time, events []Event) (f firstEvents, err
 		if err != nil {
 			return f, err
 		}
-		f.ids, f.orgs, f.types = append(f.ids, id.New("evt", now)), append(f.orgs, e.OrgID), append(f.types, string(e.Type))
+		f.ids, f.orgs = append(f.ids, id.New("evt", now)), append(f.orgs, e.OrgID)
+		f.types = append(f.types, string(e.Type))
 		f.kinds, f.resources = append(f.kinds, e.ResourceKind), append(f.resources, e.ResourceID)
 		f.customers, f.chains = append(f.customers, e.CustomerID), append(f.chains, e.Chain)
 		f.data = append(f.data, data)

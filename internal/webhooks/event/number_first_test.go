@@ -72,7 +72,8 @@ func TestAGroupHasItsNumbersAndItsBodiesFromTheBeginning(t *testing.T) {
 	if err := record(t.Context(), db, "org_1", "res_1", data[0]); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := (&Sequencer{DB: db, Environment: webhook.Test, Listener: &ear{}}).Step(t.Context()); n != 1 || err != nil {
+	s := &Sequencer{DB: db, Environment: webhook.Test, Listener: &ear{}}
+	if n, err := s.Step(t.Context()); n != 1 || err != nil {
 		t.Fatalf("the sequencer: got %v, %v, want the one event that had no number", n, err)
 	}
 	all := stored(t, db)
@@ -162,10 +163,11 @@ func TestGroupsSingleStepsAndSequencersLeaveNoGap(t *testing.T) {
 				err := db.ReadOrg(t.Context(), "org_1", func(ctx context.Context, tx pg.Tx) error {
 					var seen, highest, counter int64
 					err := tx.QueryRow(ctx, `
-						SELECT count(*), coalesce(max(sequence), 0), coalesce((SELECT last FROM event_sequences WHERE org_id = 'org_1'), 0)
+						SELECT count(*), coalesce(max(sequence), 0),
+							coalesce((SELECT last FROM event_sequences WHERE org_id = 'org_1'), 0)
 						FROM events WHERE org_id = 'org_1' AND sequence IS NOT NULL`).Scan(&seen, &highest, &counter)
 					if err == nil && (seen != highest || seen != counter) {
-						err = fmt.Errorf("a reader sees %d numbers up to %d and the counter at %d", seen, highest, counter)
+						err = fmt.Errorf("got %d numbers up to %d and the counter at %d", seen, highest, counter)
 					}
 					return err
 				})
@@ -222,7 +224,8 @@ func TestAGroupThatEndsBeforeItsCommitLeavesNoGap(t *testing.T) {
 		before := lastNumber(t, first, "org_1")
 		if c.behind == "" {
 			// The COMMIT is lost of a connection that exists.
-			if err := recordGroup(t.Context(), db, "org_1", "", firstOf("org_1", fmt.Sprint("tr_warm_", i), i)); err != nil {
+			warm := firstOf("org_1", fmt.Sprint("tr_warm_", i), i)
+			if err := recordGroup(t.Context(), db, "org_1", "", warm); err != nil {
 				t.Fatal(err)
 			}
 			before++
@@ -239,7 +242,8 @@ func TestAGroupThatEndsBeforeItsCommitLeavesNoGap(t *testing.T) {
 		}
 		pgtest.Eventually(t, func() bool { return lastNumber(t, first, "org_1") == want },
 			"case %d: the counter does not come to %d", i, want)
-		if err := recordGroup(t.Context(), first, "org_1", "", firstOf("org_1", fmt.Sprint("tr_after_", i), i)); err != nil {
+		next := firstOf("org_1", fmt.Sprint("tr_after_", i), i)
+		if err := recordGroup(t.Context(), first, "org_1", "", next); err != nil {
 			t.Fatal(err)
 		}
 		if got := lastNumber(t, first, "org_1"); got != want+1 {
@@ -332,7 +336,7 @@ func (l *lastOfBatches) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQuery
 func (l *lastOfBatches) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (l *lastOfBatches) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// Whoever has a counter has sent its COMMIT, so a process that stops holds up no other.
+// A transaction that has a counter has sent its COMMIT, so a process that stops holds up no other.
 func TestACounterIsTakenWithTheCommit(t *testing.T) {
 	t.Parallel()
 	first := pgtest.New(t)
@@ -345,7 +349,8 @@ func TestACounterIsTakenWithTheCommit(t *testing.T) {
 	if err := record(t.Context(), db, "org_1", "res_1", 1); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := (&Sequencer{DB: db, Environment: webhook.Test, Listener: &ear{}}).Step(t.Context()); n != 1 || err != nil {
+	s := &Sequencer{DB: db, Environment: webhook.Test, Listener: &ear{}}
+	if n, err := s.Step(t.Context()); n != 1 || err != nil {
 		t.Fatalf("got %v, %v, want 1 event", n, err)
 	}
 	for _, name := range []string{"events_number", "events_record_first"} {
@@ -388,7 +393,8 @@ func TestTheNumbersOfGroupsAreGuardedByTheDatabase(t *testing.T) {
 	}
 	for name, sql := range map[string]string{
 		"its counter": `UPDATE event_sequences SET last = 9 WHERE org_id = 'org_1'`,
-		"the number of an event": `INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at, sequence, body)
+		"the number of an event": `INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq,
+				data, created_at, sequence, body)
 			VALUES ('evt_x', 'org_1', 'X', 'X', 'x', 1, '', now(), 1, '')`,
 		"numbers as the sequencer": `SELECT events_number('{}', '{}', '{}', '{}')`,
 		"a delivery":               `INSERT INTO deliveries (org_id, endpoint_id) VALUES ('org_1', 'we_1')`,

@@ -53,8 +53,8 @@ type Listener interface {
 // work. Correctness comes from the lock of each counter until the COMMIT, from the compare-and-swap of
 // each event's empty sequence, and from the unique key on (organization, sequence). Rule EVT-4.
 //
-// QueueNumberedFirst takes the same counters. Whoever has one has sent its COMMIT, so nobody waits
-// for a process.
+// QueueNumberedFirst takes the same counters. A transaction that has one has sent its COMMIT, so no
+// writer waits for a process.
 type Sequencer struct {
 	DB          *pg.DB
 	Environment string // webhook.Live or webhook.Test
@@ -189,7 +189,8 @@ func readUnnumbered(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, err
 	}
 	batch, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (unnumbered, error) {
 		var e unnumbered
-		err := row.Scan(&e.EventID, &e.OrgID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.createdAt)
+		err := row.Scan(&e.EventID, &e.OrgID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain,
+			&e.createdAt)
 		return e, err
 	})
 	if err != nil {
@@ -218,25 +219,26 @@ func restoreResourceOrder(batch []unnumbered) []unnumbered {
 	return ordered
 }
 
-// queueNumbers queues the numbers of events, with the bodies that follow from them. The counters are locked from there to
-// the COMMIT, which is sent with it. Rule EVT-2.
+// queueNumbers queues the numbers of events, with the bodies that follow from them. The counters are
+// locked from there to the COMMIT, which is sent with it. Rule EVT-2.
 func (s *Sequencer) queueNumbers(b *pgx.Batch, batch []unnumbered) error {
 	n := len(batch)
-	ids, orgs, places, heads := make([]string, n), make([]string, n), make([]int64, n), make([][]byte, n)
-	place := map[string]int64{}
+	ids, orgs, offsets, heads := make([]string, n), make([]string, n), make([]int64, n), make([][]byte, n)
+	counts := map[string]int64{}
 	for i, e := range batch {
 		var err error
 		if heads[i], err = envelopeHead(s.Environment, e.EventID, e.OrgID, e.Type, e.createdAt); err != nil {
 			return err
 		}
-		place[e.OrgID]++
-		ids[i], orgs[i], places[i] = e.EventID, e.OrgID, place[e.OrgID]
+		counts[e.OrgID]++
+		ids[i], orgs[i], offsets[i] = e.EventID, e.OrgID, counts[e.OrgID]
 	}
-	b.Queue(`SELECT events_number($1, $2, $3, $4)`, ids, orgs, places, heads)
+	b.Queue(`SELECT events_number($1, $2, $3, $4)`, ids, orgs, offsets, heads)
 	return nil
 }
 
-// envelopeHead returns an event's body up to its number. The database adds the number and the data, see event_body.
+// envelopeHead returns an event's body up to its number. The database adds the number and the data,
+// see event_body.
 func envelopeHead(environment, eventID, org string, t Type, createdAt time.Time) ([]byte, error) {
 	body, err := encodeJSON(webhook.Envelope{
 		ID: eventID, Type: t, Timestamp: webhook.At(createdAt), APIVersion: APIVersion,

@@ -108,6 +108,7 @@ var Coffer = mustIndex(&Order{
 		{"signer journal", []Lock{{Name: "signer_identity"}, {Name: "signer_journal"}, {Name: "wallets"}}},
 		{"events", []Lock{
 			{Name: "coffer/event/sequencer"},
+			{Name: "coffer/event/expiry/"},
 			{Name: "event_sequences", Strong: true},
 			{Name: "coffer/delivery/endpoints/"},
 			{Name: "coffer/delivery/jobs/"},
@@ -207,6 +208,10 @@ var Coffer = mustIndex(&Order{
 			Taken: []string{"scan_cursors"},
 		},
 		{Number: 9, Function: "journal.RestoreDatabase"},
+		{
+			Number: 10, Function: "delivery.pruneEvents", Held: []string{"delivery_attempts", "deliveries", "events"},
+			Taken: []string{"event_sequences"},
+		},
 	},
 })
 
