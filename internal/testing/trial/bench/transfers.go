@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
@@ -358,8 +360,10 @@ func (w *benchEnv) startSequencer(ctx context.Context) (stop func() error) {
 
 type nopListener struct{}
 
-// OnSequenced does nothing.
-func (nopListener) OnSequenced(context.Context, pg.Tx, []event.Sequenced) error { return nil }
+// QueueSequenced does nothing.
+func (nopListener) QueueSequenced(context.Context, pg.Tx, *pgx.Batch, []event.Sequenced) error {
+	return nil
+}
 
 // benchSingleCaller measures how long a transfer takes for a single caller.
 func benchSingleCaller(ctx context.Context, w *benchEnv) error {

@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/local"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/service"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 const (
@@ -152,7 +153,7 @@ func (w *benchEnv) startAPI(ctx context.Context) error {
 		return err
 	}
 	w.address = l.Addr().String()
-	parts := service.New(service.Config{}, service.Parts{
+	parts := service.New(service.Config{Environment: webhook.Test}, service.Parts{
 		DB: w.db, AttestKey: make([]byte, ed25519.PublicKeySize), Chains: chain.Chains{}, // it attests no address
 		Log: slog.New(slog.DiscardHandler),
 	})
