@@ -47,9 +47,11 @@ type benchEnv struct {
 	server   *http.Server
 	address  string
 	made     atomic.Int64 // transfers, by all callers
+	bare     *bareWriter  // once a figure needs it
+	meter    *pgx.Conn    // reads the position of the write-ahead log; once a figure needs it
 }
 
-func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err error) {
+func newBenchEnv(ctx context.Context, duration time.Duration, settings map[string]string) (w *benchEnv, err error) {
 	w = &benchEnv{duration: duration}
 	defer func() {
 		if err != nil {
@@ -64,7 +66,7 @@ func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err 
 		return w, err
 	}
 	if w.cluster, err = local.Start(ctx, local.Options{
-		Dir: filepath.Join(w.dir, "postgres"), Ephemeral: true, TCP: true,
+		Dir: filepath.Join(w.dir, "postgres"), Ephemeral: true, TCP: true, Settings: settings,
 	}); err != nil {
 		return w, err
 	}
@@ -88,7 +90,7 @@ func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err 
 	if err != nil {
 		return w, err
 	}
-	w.machine = thisMachine(version)
+	w.machine = thisMachine(version, settings)
 	return w, w.startAPI(ctx)
 }
 
@@ -169,6 +171,12 @@ func (w *benchEnv) startAPI(ctx context.Context) error {
 
 func (w *benchEnv) closeAll() error {
 	var errs []error
+	if w.meter != nil {
+		errs = append(errs, w.meter.Close(context.Background()))
+	}
+	if w.bare != nil {
+		errs = append(errs, w.bare.close())
+	}
 	if w.server != nil {
 		errs = append(errs, w.server.Close())
 	}
