@@ -114,7 +114,7 @@ CREATE FUNCTION organizations_refer() RETURNS trigger LANGUAGE plpgsql
 DECLARE
     lost text;
 BEGIN
-    SELECT a.org_id INTO lost FROM added a
+    SELECT a.org_id INTO lost FROM (SELECT DISTINCT org_id FROM added) a
     WHERE a.org_id IS NOT NULL AND (SELECT o.org_id FROM public.organizations o WHERE o.org_id = a.org_id) IS NULL
     LIMIT 1;
     IF lost IS NOT NULL THEN

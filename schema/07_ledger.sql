@@ -162,14 +162,14 @@ CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE 
 -- transfer passes all of them (decision 0036).
 
 -- Both accounts of a transfer belong to its organization and its mint. A transfer between
--- customers and products is left to ledger_transfers_of_cause, which asks for the same in the
--- query that compares it with its cause.
+-- customers and products and the credit of a deposit are left to ledger_transfers_of_cause, which
+-- asks for the same in the query that compares it with its cause.
 CREATE FUNCTION ledger_transfers_refer() RETURNS trigger LANGUAGE plpgsql
     SET enable_seqscan = off SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     lost text;
 BEGIN
-    IF NOT EXISTS (SELECT FROM added t WHERE t.cause_kind <> 'TRANSFER') THEN
+    IF NOT EXISTS (SELECT FROM added t WHERE t.cause_kind NOT IN ('TRANSFER', 'DEPOSIT')) THEN
         RETURN NULL;
     END IF;
     SELECT t.debit_account || ' or ' || t.credit_account || ' of ' || t.org_id || ' in mint ' || t.mint_id INTO lost FROM added t
@@ -257,6 +257,7 @@ BEGIN
         SELECT t.cause_kind || ' ' || t.cause_id INTO lost FROM added t
         WHERE t.cause_kind = 'DEPOSIT' AND (
             SELECT (p.org_id, p.mint_id, p.amount) = (t.org_id, t.mint_id, t.amount) AND p.status IN ('CREDITED', 'REVERSED')
+                AND (d.org_id, d.mint_id, c.org_id, c.mint_id) = (t.org_id, t.mint_id, t.org_id, t.mint_id)
                 AND (a.org_id, a.address, a.purpose, a.subject) = (p.org_id, p.address, p.purpose, coalesce(p.swap_id, p.deposit_swap_id, p.checkout_id, p.customer_id, p.product, ''))
                 AND (d.kind, d.subject) = ('CUSTODY', '')
                 AND CASE WHEN p.swap_id IS NULL

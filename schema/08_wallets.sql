@@ -96,7 +96,7 @@ CREATE TRIGGER wallets_as_inserted BEFORE UPDATE OF created_at ON wallets
 --   gas_short     the same of gas
 CREATE TABLE address_funds (
     wallet_id    text NOT NULL,
-    mint_id      integer NOT NULL REFERENCES mints,
+    mint_id      integer NOT NULL,
     org_id       text NOT NULL,
     credited     numeric(78,0) NOT NULL DEFAULT 0,
     held         numeric(78,0) NOT NULL DEFAULT 0,
@@ -110,7 +110,6 @@ CREATE TABLE address_funds (
     short        numeric(78,0) NOT NULL DEFAULT 0,
     gas_short    numeric(78,0) NOT NULL DEFAULT 0,
     CONSTRAINT address_funds_pkey PRIMARY KEY (wallet_id, mint_id),
-    CONSTRAINT address_funds_wallet FOREIGN KEY (org_id, wallet_id) REFERENCES wallets (org_id, wallet_id),
     CONSTRAINT address_funds_not_negative CHECK (
         least(credited, held, reserved, swept, gas_reserved, dust, short, gas_short, reversed, gas_reversed) >= 0),
     CONSTRAINT address_funds_covered CHECK (reserved + swept + held <= credited + short),
@@ -153,6 +152,32 @@ BEGIN
 END $$;
 CREATE TRIGGER address_funds_short BEFORE INSERT OR UPDATE ON address_funds
     FOR EACH ROW EXECUTE FUNCTION address_funds_short();
+-- The wallet and the mint, in place of foreign keys, which lock both for each row of a block. Rows of
+-- both tables never leave and keep their keys, and the columns here never change, so the check at the
+-- insert is enough (decision 0032).
+CREATE FUNCTION address_funds_refer() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    lost text;
+BEGIN
+    SELECT n.wallet_id INTO lost FROM added n
+    WHERE (SELECT w.org_id = n.org_id FROM wallets w WHERE w.wallet_id = n.wallet_id) IS NOT TRUE
+    LIMIT 1;
+    IF lost IS NOT NULL THEN
+        RAISE EXCEPTION 'the funds of wallet % are of another organization, or it does not exist', lost
+            USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'address_funds_wallet';
+    END IF;
+    SELECT n.mint_id::text INTO lost FROM (SELECT DISTINCT mint_id FROM added) n
+    WHERE (SELECT m.mint_id FROM mints m WHERE m.mint_id = n.mint_id) IS NULL
+    LIMIT 1;
+    IF lost IS NOT NULL THEN
+        RAISE EXCEPTION 'there is no mint %', lost
+            USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'address_funds_mint_id_fkey';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER address_funds_refer AFTER INSERT ON address_funds
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION address_funds_refer();
 CREATE TRIGGER address_funds_as_inserted BEFORE UPDATE OF wallet_id, mint_id, org_id ON address_funds
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 

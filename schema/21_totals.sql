@@ -74,13 +74,16 @@ BEGIN
         HAVING sum(CASE WHEN t.debit_account = ANY (products) THEN t.amount ELSE -t.amount END) <> 0;
         RETURN NULL;
     END IF;
+    -- Each account is read once. Custody takes part in every credit.
     INSERT INTO organization_total_changes (org_id, mint_id, available, withdrawing, in_swap)
     SELECT m.org_id, m.mint_id, coalesce(sum(m.delta) FILTER (WHERE m.kind = 'CUSTOMER'), 0), coalesce(sum(m.delta) FILTER (WHERE m.kind = 'WITHDRAWING'), 0),
         coalesce(sum(m.delta) FILTER (WHERE m.kind = 'IN_SWAP'), 0)
     FROM (SELECT l.org_id, l.mint_id, l.delta, (SELECT a.kind FROM ledger_accounts a WHERE a.account_id = l.account_id) AS kind
-          FROM (SELECT org_id, mint_id, credit_account AS account_id, amount AS delta FROM added
-                UNION ALL
-                SELECT org_id, mint_id, debit_account, -amount FROM added) l) m
+          FROM (SELECT s.org_id, s.mint_id, s.account_id, sum(s.delta) AS delta
+                FROM (SELECT org_id, mint_id, credit_account AS account_id, amount AS delta FROM added
+                      UNION ALL
+                      SELECT org_id, mint_id, debit_account, -amount FROM added) s
+                GROUP BY s.org_id, s.mint_id, s.account_id) l) m
     WHERE m.kind IN ('CUSTOMER', 'WITHDRAWING', 'IN_SWAP')
     GROUP BY m.org_id, m.mint_id
     HAVING coalesce(sum(m.delta) FILTER (WHERE m.kind = 'CUSTOMER'), 0) <> 0 OR coalesce(sum(m.delta) FILTER (WHERE m.kind = 'WITHDRAWING'), 0) <> 0
@@ -90,29 +93,33 @@ END $$;
 CREATE TRIGGER ledger_transfers_total AFTER INSERT ON ledger_transfers
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION ledger_transfers_total();
 
--- A promise or a hold changes no total. The function reads the purpose only of wallets whose
--- holdings changed.
+-- A promise or a hold changes no total. An organization has few treasuries, so the function looks those
+-- up once for the statement and not the purpose of each wallet.
 CREATE FUNCTION address_funds_total() RETURNS trigger LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    own text[];
 BEGIN
+    SELECT coalesce(array_agg(w.wallet_id), '{}') INTO own
+    FROM (SELECT DISTINCT org_id FROM after) o
+    JOIN wallets w ON w.org_id = o.org_id AND w.purpose = 'TREASURY';
     IF TG_OP = 'INSERT' THEN
         INSERT INTO organization_total_changes (org_id, mint_id, addresses, treasuries, dust)
-        SELECT m.org_id, m.mint_id, coalesce(sum(m.here) FILTER (WHERE m.purpose <> 'TREASURY'), 0), coalesce(sum(m.here) FILTER (WHERE m.purpose = 'TREASURY'), 0), sum(m.dust)
-        FROM (SELECT f.org_id, f.mint_id, f.credited - f.swept + f.gas + f.dust AS here, f.dust,
-                  (SELECT w.purpose FROM wallets w WHERE w.wallet_id = f.wallet_id) AS purpose
-              FROM after f WHERE f.credited - f.swept + f.gas + f.dust <> 0 OR f.dust <> 0) m
-        GROUP BY m.org_id, m.mint_id;
+        SELECT f.org_id, f.mint_id, sum(CASE WHEN f.wallet_id = ANY (own) THEN 0 ELSE f.credited - f.swept + f.gas + f.dust END),
+            sum(CASE WHEN f.wallet_id = ANY (own) THEN f.credited - f.swept + f.gas + f.dust ELSE 0 END), sum(f.dust)
+        FROM after f
+        WHERE f.credited - f.swept + f.gas + f.dust <> 0 OR f.dust <> 0
+        GROUP BY f.org_id, f.mint_id;
     ELSE
         INSERT INTO organization_total_changes (org_id, mint_id, addresses, treasuries, dust)
-        SELECT m.org_id, m.mint_id, coalesce(sum(m.here) FILTER (WHERE m.purpose <> 'TREASURY'), 0), coalesce(sum(m.here) FILTER (WHERE m.purpose = 'TREASURY'), 0), sum(m.dust)
-        FROM (SELECT d.org_id, d.mint_id, sum(d.here) AS here, sum(d.dust) AS dust,
-                  (SELECT w.purpose FROM wallets w WHERE w.wallet_id = d.wallet_id) AS purpose
+        SELECT m.org_id, m.mint_id, m.addresses, m.treasuries, m.dust
+        FROM (SELECT d.org_id, d.mint_id, sum(CASE WHEN d.wallet_id = ANY (own) THEN 0 ELSE d.here END) AS addresses,
+                  sum(CASE WHEN d.wallet_id = ANY (own) THEN d.here ELSE 0 END) AS treasuries, sum(d.dust) AS dust
               FROM (SELECT wallet_id, org_id, mint_id, credited - swept + gas + dust AS here, dust FROM after
                     UNION ALL
                     SELECT wallet_id, org_id, mint_id, -(credited - swept + gas + dust), -dust FROM before) d
-              GROUP BY d.wallet_id, d.org_id, d.mint_id
-              HAVING sum(d.here) <> 0 OR sum(d.dust) <> 0) m
-        GROUP BY m.org_id, m.mint_id;
+              GROUP BY d.org_id, d.mint_id) m
+        WHERE m.addresses <> 0 OR m.treasuries <> 0 OR m.dust <> 0;
     END IF;
     RETURN NULL;
 END $$;

@@ -73,11 +73,11 @@ func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 		row
 		want string
 	}{
-		"from another mint":         {row{"org_a", 1, annCoin, bob, "1", "DEPOSIT"}, foreignKey},
-		"into another mint":         {row{"org_a", 1, ann, annCoin, "1", "DEPOSIT"}, foreignKey},
-		"both of another mint":      {row{"org_a", 2, ann, bob, "1", "DEPOSIT"}, foreignKey},
-		"from another organization": {row{"org_a", 1, eve, bob, "1", "DEPOSIT"}, foreignKey},
-		"into another organization": {row{"org_a", 1, ann, eve, "1", "DEPOSIT"}, foreignKey},
+		"from another mint":         {row{"org_a", 1, annCoin, bob, "1", "WITHDRAWAL_HOLD"}, foreignKey},
+		"into another mint":         {row{"org_a", 1, ann, annCoin, "1", "WITHDRAWAL_HOLD"}, foreignKey},
+		"both of another mint":      {row{"org_a", 2, ann, bob, "1", "WITHDRAWAL_HOLD"}, foreignKey},
+		"from another organization": {row{"org_a", 1, eve, bob, "1", "WITHDRAWAL_HOLD"}, foreignKey},
+		"into another organization": {row{"org_a", 1, ann, eve, "1", "WITHDRAWAL_HOLD"}, foreignKey},
 		"as another organization":   {row{"org_b", 1, eve, eve, "1", "DEPOSIT"}, noPrivilege},
 		"a negative amount":         {row{"org_a", 1, ann, bob, "-1", "DEPOSIT"}, checkFails},
 		"nothing":                   {row{"org_a", 1, ann, bob, "0", "DEPOSIT"}, checkFails},
@@ -93,7 +93,7 @@ func TestAnUnbalancedEntryCannotBeWrittenDown(t *testing.T) {
 		"no amount":                   {row{"org_a", 1, ann, bob, nil, "DEPOSIT"}, "23502"},
 		"to itself":                   {row{"org_a", 1, ann, ann, "1", "DEPOSIT"}, checkFails},
 		"without a debit":             {row{"org_a", 1, nil, bob, "1", "DEPOSIT"}, "23502"},
-		"from an account that is not": {row{"org_a", 1, int64(1 << 40), bob, "1", "DEPOSIT"}, foreignKey},
+		"from an account that is not": {row{"org_a", 1, int64(1 << 40), bob, "1", "WITHDRAWAL_HOLD"}, foreignKey},
 		"for a cause that is not":     {row{"org_a", 1, ann, bob, "1", "GIFT"}, checkFails},
 		"more than the balance":       {row{"org_a", 1, ann, bob, "101", "DEPOSIT"}, checkFails},
 		"above what a balance may be": {

@@ -460,15 +460,48 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 
 		"a posting between two mints": {
 			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
-			SELECT d.org_id, d.mint_id, d.account_id, c.account_id, 1, 'DEPOSIT', 'dep_lie', 0, now()
+			SELECT d.org_id, d.mint_id, d.account_id, c.account_id, 1, 'WITHDRAWAL_HOLD', 'wd_lie', 0, now()
 			FROM ledger_accounts d, ledger_accounts c WHERE (d.mint_id, d.kind, c.mint_id, c.kind) = (1, 'CUSTODY', 2, 'CUSTODY')`,
 			"ledger_transfers_accounts",
 		},
 		"a posting of somebody else's accounts": {
 			`INSERT INTO ledger_transfers (org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
-			SELECT 'org_none', d.mint_id, d.account_id, c.account_id, 1, 'DEPOSIT', 'dep_lie', 0, now()
+			SELECT 'org_none', d.mint_id, d.account_id, c.account_id, 1, 'WITHDRAWAL_HOLD', 'wd_lie', 0, now()
 			FROM ledger_accounts d, ledger_accounts c WHERE (d.mint_id, d.kind, c.mint_id, c.kind) = (1, 'CUSTODY', 1, 'WITHDRAWING')`,
 			"ledger_transfers_accounts",
+		},
+		"a credit out of the custody of another mint": {
+			`UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = 'dep_waits';
+			INSERT INTO ledger_transfers
+				(org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+			SELECT p.org_id, p.mint_id, d.account_id, c.account_id, p.amount, 'DEPOSIT', p.deposit_id, 0, now()
+			FROM deposits p, ledger_accounts d, ledger_accounts c
+			WHERE p.deposit_id = 'dep_waits'
+				AND (d.mint_id, d.kind) = (2, 'CUSTODY')
+				AND (c.mint_id, c.kind, c.subject) = (p.mint_id, 'CUSTOMER', p.customer_id)`,
+			"ledger_transfers_of_cause",
+		},
+		"funds on a wallet that is missing": {
+			`INSERT INTO address_funds (wallet_id, mint_id, org_id)
+			SELECT 'we_none', 1, org_id FROM wallets LIMIT 1`,
+			"address_funds_wallet",
+		},
+		"funds on a wallet that is missing, among those of all wallets": {
+			`INSERT INTO address_funds (wallet_id, mint_id, org_id) SELECT wallet_id, 2, org_id FROM wallets
+			UNION ALL SELECT 'we_none', 1, min(org_id) FROM wallets ON CONFLICT DO NOTHING`,
+			"address_funds_wallet",
+		},
+		"funds of another organization": {
+			`INSERT INTO wallets (wallet_id, org_id, family, purpose, subject, path, address, proof, created_at)
+			SELECT 'we_new', org_id, family, purpose, 'new', path, '0xnew', proof, now()
+			FROM wallets WHERE wallet_id = 'we_dep';
+			INSERT INTO address_funds (wallet_id, mint_id, org_id) VALUES ('we_new', 1, 'org_none')`,
+			"address_funds_wallet",
+		},
+		"funds of a mint that does not exist": {
+			`INSERT INTO address_funds (wallet_id, mint_id, org_id)
+			SELECT wallet_id, 999, org_id FROM wallets WHERE wallet_id = 'we_dep'`,
+			"address_funds_mint_id_fkey",
 		},
 		"an event for nobody": {
 			`INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, data, created_at)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -92,17 +93,22 @@ func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 	})
 	n := len(rows)
 	wallets, mints, owners := make([]string, n), make([]int, n), make([]string, n)
-	changes := make([][]money.Amount, 2*len(partOrder))
+	used := map[Part]bool{}
 	for i, h := range rows {
 		wallets[i], mints[i], owners[i] = h.wallet, h.mint, orgs[h]
-		for p, part := range partOrder {
-			c := parts[h][part]
-			changes[2*p], changes[2*p+1] = append(changes[2*p], c.plus), append(changes[2*p+1], c.minus)
+		for part := range parts[h] {
+			used[part] = true
 		}
 	}
+	updateSQL, usedParts := updateFundsSQL(used)
 	args := []any{wallets, mints, owners}
-	for _, c := range changes {
-		args = append(args, c)
+	for _, part := range usedParts {
+		plus, minus := make([]money.Amount, n), make([]money.Amount, n)
+		for i, h := range rows {
+			c := parts[h][part]
+			plus[i], minus[i] = c.plus, c.minus
+		}
+		args = append(args, plus, minus)
 	}
 	var batch pgx.Batch
 	// INSERT with ON CONFLICT checks the proposed row even when it ends as an update, so rows are
@@ -116,25 +122,7 @@ func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 	batch.Queue(`
 		SELECT FROM address_funds f JOIN unnest($1::text[], $2::int[]) AS w (wallet_id, mint_id) ON f.wallet_id = w.wallet_id AND f.mint_id = w.mint_id
 		ORDER BY f.wallet_id, f.mint_id FOR NO KEY UPDATE OF f`, wallets, mints)
-	// No index answers IS NOT DISTINCT FROM. While the table was small, the index that begins with
-	// the organization looked as good as the key. A session that keeps such a plan reads all rows
-	// of an organization for each one.
-	batch.Queue(`
-		UPDATE address_funds f SET
-			credited = credited + m.c1 - m.c2 - m.c15,
-			held = held + m.c3 - m.c4,
-			reserved = reserved + m.c5 - m.c6,
-			swept = swept + m.c7 - m.c8,
-			gas = gas + m.c9 - m.c10 - m.c17,
-			gas_reserved = gas_reserved + m.c11 - m.c12,
-			dust = dust + m.c13 - m.c14,
-			reversed = reversed + m.c15 - m.c16,
-			gas_reversed = gas_reversed + m.c17 - m.c18
-		FROM unnest($1::text[], $2::int[], $3::text[],
-			$4::numeric[], $5::numeric[], $6::numeric[], $7::numeric[], $8::numeric[], $9::numeric[], $10::numeric[], $11::numeric[], $12::numeric[],
-			$13::numeric[], $14::numeric[], $15::numeric[], $16::numeric[], $17::numeric[], $18::numeric[], $19::numeric[], $20::numeric[], $21::numeric[])
-			AS m (wallet_id, mint_id, org_id, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18)
-		WHERE f.wallet_id = m.wallet_id AND f.mint_id = m.mint_id AND f.org_id IS NOT DISTINCT FROM m.org_id`, args...)
+	batch.Queue(updateSQL, args...)
 	description := fmt.Sprintf("wallet %s, mint %d", wallets[0], mints[0])
 	if n > 1 {
 		description += fmt.Sprintf(", and %d more", n-1)
@@ -166,6 +154,43 @@ func MoveFunds(ctx context.Context, tx pg.Tx, movements ...Movement) error {
 	}
 	return nil
 }
+
+// updateFundsSQL returns the statement that moves these parts, and the parts in the order in which it takes their two
+// arrays. A block of credits moves one part, so the statement names no other.
+func updateFundsSQL(used map[Part]bool) (sql string, parts []Part) {
+	var sets, types, names []string
+	deltas := map[Part]string{}
+	for _, part := range partOrder {
+		if !used[part] {
+			continue
+		}
+		n := len(parts)
+		plus, minus := fmt.Sprintf("plus%d", n), fmt.Sprintf("minus%d", n)
+		parts, names = append(parts, part), append(names, plus, minus)
+		types = append(types, fmt.Sprintf("$%d::numeric[], $%d::numeric[]", 2*n+4, 2*n+5))
+		deltas[part] += " + m." + plus + " - m." + minus
+		if reduced, ok := reducedBy[part]; ok {
+			deltas[reduced] += " - m." + plus
+		}
+	}
+	for _, part := range partOrder {
+		if delta := deltas[part]; delta != "" {
+			column := strings.ToLower(string(part))
+			sets = append(sets, column+" = "+column+delta)
+		}
+	}
+	// No index answers IS NOT DISTINCT FROM. While the table was small, the index that begins with
+	// the organization looked as good as the key. A session that keeps such a plan reads all rows
+	// of an organization for each one.
+	return `
+		UPDATE address_funds f SET ` + strings.Join(sets, ", ") + `
+		FROM unnest($1::text[], $2::int[], $3::text[], ` + strings.Join(types, ", ") + `)
+			AS m (wallet_id, mint_id, org_id, ` + strings.Join(names, ", ") + `)
+		WHERE f.wallet_id = m.wallet_id AND f.mint_id = m.mint_id AND f.org_id IS NOT DISTINCT FROM m.org_id`, parts
+}
+
+// reducedBy has the part that a movement into another one reduces.
+var reducedBy = map[Part]Part{Reversed: Credited, GasReversed: Gas}
 
 // partOrder is the order of the parts in the statement.
 var partOrder = []Part{Credited, Held, Reserved, Swept, Gas, GasReserved, Dust, Reversed, GasReversed}
