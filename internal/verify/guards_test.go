@@ -481,6 +481,19 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 				AND (c.mint_id, c.kind, c.subject) = (p.mint_id, 'CUSTOMER', p.customer_id)`,
 			"ledger_transfers_of_cause",
 		},
+		"a credit into another organization's account of the same name": {
+			`UPDATE deposits SET status = 'CREDITED', credited_at = now() WHERE deposit_id = 'dep_waits';
+			INSERT INTO organizations (org_id, name, created_at) VALUES ('org_alike', 'Alike', now());
+			INSERT INTO ledger_accounts (org_id, mint_id, kind, subject, created_at)
+			SELECT 'org_alike', mint_id, 'CUSTOMER', customer_id, now() FROM deposits WHERE deposit_id = 'dep_waits';
+			INSERT INTO ledger_transfers
+				(org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+			SELECT p.org_id, p.mint_id, d.account_id, c.account_id, p.amount, 'DEPOSIT', p.deposit_id, 0, now()
+			FROM deposits p, ledger_accounts d, ledger_accounts c
+			WHERE p.deposit_id = 'dep_waits' AND (d.org_id, d.mint_id, d.kind) = (p.org_id, p.mint_id, 'CUSTODY')
+				AND (c.org_id, c.mint_id, c.kind) = ('org_alike', p.mint_id, 'CUSTOMER')`,
+			"ledger_transfers_of_cause",
+		},
 		"funds on a wallet that is missing": {
 			`INSERT INTO address_funds (wallet_id, mint_id, org_id)
 			SELECT 'we_none', 1, org_id FROM wallets LIMIT 1`,
