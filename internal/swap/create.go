@@ -387,7 +387,9 @@ func (s *Service) queueSwap(
 	}
 	order := s.newOrder(orgID, swapID, owner, keyHash(r.IdempotencyKey), p, f, w)
 	order.Grant = s.GrantKey.MakeGrant(order.terms, money.Zero, 0, 0, nil)
-	dispatch.QueueNew(b, now, order.Order)
+	if err := dispatch.QueueNew(b, now, order.Order); err != nil {
+		return Swap{}, err
+	}
 	return created, audit.QueueEntries(b, now, newEntry(created, r.Actor, "requested", map[string]any{
 		"provider": f.Provider, "amountIn": p.amountIn, "minOut": f.minOut, "estimatedOut": f.AmountOut,
 	}))

@@ -178,6 +178,9 @@ func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendin
 			if hasRows = len(accepted) > 0; err != nil || !hasRows {
 				return err
 			}
+			// The rows with the keys come before the balances. A request that waits for a key may wait for a
+			// transaction that has that row and wants the balance, as endWithdrawal does.
+			sortByKey(accepted)
 			if err := s.writeAccepted(ctx, tx, b, org, f.accounts, accepted); err != nil {
 				return err
 			}
