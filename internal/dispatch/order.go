@@ -168,10 +168,11 @@ func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) (
 			AND NOT EXISTS (SELECT FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id
 				AND (s.created_at, s.sweep_id) > (o.created_at, o.order_id))
 		UNION
-		SELECT org_id, wallet_id, mint_id, max(last_error) FROM dispatch_orders
-		WHERE ($1 = '' OR org_id = $1) AND ($2 = 0 OR mint_id = $2)
-			AND purpose IN ('PAYMENT', 'SWAP') AND status = 'QUEUED' AND waiting_for = ANY ($3)
-		GROUP BY org_id, wallet_id, mint_id
+		SELECT w.org_id, w.wallet_id, w.mint_id, max(w.last_error) FROM unnest($3::text[]) AS r (reason)
+		CROSS JOIN LATERAL (SELECT org_id, wallet_id, mint_id, last_error FROM dispatch_orders
+			WHERE ($1 = '' OR org_id = $1) AND ($2 = 0 OR mint_id = $2) AND purpose IN ('PAYMENT', 'SWAP') AND status = 'QUEUED'
+				AND `+pg.ByKey("waiting_for", "r.reason")+`) w
+		GROUP BY w.org_id, w.wallet_id, w.mint_id
 		ORDER BY 1, 3, 2`, org, mintID, ReasonsReverting())
 	if err != nil {
 		return nil, fmt.Errorf("read what cannot be moved: %w", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -138,7 +139,7 @@ func (c *rowChunk) numbers() (numbers []int) {
 // loadRequests parses the rows, and leaves out those that are known or cannot be parsed.
 func (c *rowChunk) loadRequests(ctx context.Context, requests []BatchRequest) error {
 	var mints mint.Catalogue
-	var takenHashes []string
+	var taken map[string]*request.Accepted
 	hashes := make([]string, 0, len(requests))
 	for _, r := range requests {
 		hashes = append(hashes, keyHash(new(r.key())))
@@ -149,14 +150,14 @@ func (c *rowChunk) loadRequests(ctx context.Context, requests []BatchRequest) er
 		}
 		b := &pgx.Batch{}
 		pg.QueueKeyPlans(b)
-		queueTaken(b, c.org, hashes, &takenHashes)
+		taken = queueKeys(b, c.org, hashes)
 		return tx.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
 		return err
 	}
 	for i, r := range requests {
-		if r.Row.BatchID != c.batchID || slices.Contains(takenHashes, hashes[i]) {
+		if r.Row.BatchID != c.batchID || taken[hashes[i]] != nil {
 			continue
 		}
 		f := Facts{request: newBatchRequest(r)}

@@ -42,8 +42,8 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, f Facts) (Wi
 		}
 		f.wasBlocked = plan.Status == Blocked
 	}
-	var treasury wallet.Wallet
-	if !f.wasBlocked {
+	treasury := f.treasury
+	if !f.wasBlocked && treasury.ID == "" {
 		var err error
 		if treasury, err = s.loadTreasury(ctx, org, f.mint.Chain); err != nil {
 			return empty, err

@@ -33,7 +33,7 @@ func newGroupEnv(t *testing.T) *testEnv {
 // pend returns a request on its way through a group, as createWithdrawal makes it.
 func (h *testEnv) pend(r Request) *pendingRequest {
 	h.t.Helper()
-	f, err := h.loadRequest(h.t.Context(), h.org, r)
+	f, err := h.loadRequest(h.t.Context(), h.org, r, false)
 	if err == nil {
 		err = f.parseErr
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // rowsPerLook is the most rows of withdrawals that a look-up by key reads.
@@ -28,9 +29,9 @@ func TestALookUpByKeyReadsFewRowsWithThePlansOfEmptyTables(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close(t.Context()) })
 	var writtenID string
 	looks := map[string]func(b *pgx.Batch){
-		"a key":        func(b *pgx.Batch) { queueKey(b, h.org, &key) },
-		"several keys": func(b *pgx.Batch) { queueTaken(b, h.org, []string{keyHash(&key)}, new([]string)) },
-		"payees":       func(b *pgx.Batch) { queueSpecial(b, h.org, []payee{{chain.Ethereum, stranger}}) },
+		"a key":   func(b *pgx.Batch) { queueKeys(b, h.org, []string{keyHash(&key)}) },
+		"a payee": func(b *pgx.Batch) { wallet.QueueOurs(b, chain.EVM, stranger) },
+		"payees":  func(b *pgx.Batch) { queueSpecial(b, h.org, []payee{{chain.Ethereum, stranger}}) },
 		"rows just written": func(b *pgx.Batch) {
 			b.Queue(selectWritten, h.org, []string{writtenID}).Query(func(rows pgx.Rows) error {
 				_, err := pgx.CollectRows(rows, scanWithdrawal)
