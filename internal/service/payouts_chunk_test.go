@@ -1,14 +1,18 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/payout/rowfile"
@@ -22,6 +26,12 @@ func (h *payoutEnv) approvedList(addresses ...string) payout.Batch {
 	for i, to := range addresses {
 		rows = append(rows, fmt.Sprintf(`{"mintId":1,"toAddress":%q,"amount":"%d"}`, to, 1000*(i+1)))
 	}
+	return h.approvedRows(rows)
+}
+
+// approvedRows returns an approved batch of these rows.
+func (h *payoutEnv) approvedRows(rows []string) payout.Batch {
+	h.Helper()
 	lines, err := rowfile.ReadJSON([]byte("[" + strings.Join(rows, ",") + "]"))
 	if err != nil {
 		h.Fatal(err)
@@ -100,6 +110,57 @@ func TestARowDoesNotSpoilTheRowsBesideIt(t *testing.T) {
 	}
 	h.wantWithdrawals("the treasury has the money of two", b, 1, "PROCESSING", "PROCESSING",
 		"AWAITING_APPROVAL LOW_LIQUIDITY")
+}
+
+// statementCount counts what a connection sends.
+type statementCount struct{ statements, roundTrips atomic.Int64 }
+
+func (c *statementCount) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.statements.Add(1)
+	c.roundTrips.Add(1)
+	return ctx
+}
+
+func (*statementCount) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *statementCount) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	c.statements.Add(int64(b.Batch.Len()))
+	c.roundTrips.Add(1)
+	return ctx
+}
+
+func (*statementCount) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*statementCount) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// Rule BP-31.
+func TestTheStatementsOfAChunkDoNotGrowWithItsRows(t *testing.T) {
+	t.Parallel()
+	expand := func(rows int) (statements, roundTrips int64) {
+		h := newPayoutEnv(t)
+		var list []string
+		for i := range rows {
+			list = append(list, fmt.Sprintf(`{"mintId":1,"toAddress":%q,"amount":"1000"}`,
+				common.BytesToAddress(crypto.Keccak256([]byte{byte(i)})).Hex()))
+		}
+		b := h.approvedRows(list)
+		count := &statementCount{}
+		h.withdrawals.DB = pgtest.OpenTraced(t, pgtest.DatabaseOf(t, h.DB), time.Now, count)
+		if err := h.Expand(t.Context(), h.org, b.ID); err != nil {
+			t.Fatal(err)
+		}
+		var paid int
+		err := pgtest.OwnerPool(t, h.DB).QueryRow(t.Context(),
+			`SELECT count(*) FROM withdrawals WHERE batch_id = $1 AND status = 'PROCESSING'`, b.ID).Scan(&paid)
+		if err != nil || paid != rows {
+			t.Fatalf("%d of %d rows are paid, %v", paid, rows, err)
+		}
+		return count.statements.Load(), count.roundTrips.Load()
+	}
+	statements, roundTrips := expand(10)
+	if more, moreTrips := expand(60); more != statements || moreTrips != roundTrips {
+		t.Errorf("10 rows took %d statements in %d round trips and 60 took %d in %d, want as many", statements, roundTrips,
+			more, moreTrips)
+	}
 }
 
 // A row that cannot be paid any more, and one that the database refuses, leave the others of their chunk alone.
