@@ -170,8 +170,8 @@ func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) (
 		UNION
 		SELECT w.org_id, w.wallet_id, w.mint_id, max(w.last_error) FROM unnest($3::text[]) AS r (reason)
 		CROSS JOIN LATERAL (SELECT org_id, wallet_id, mint_id, last_error FROM dispatch_orders
-			WHERE ($1 = '' OR org_id = $1) AND ($2 = 0 OR mint_id = $2) AND purpose IN ('PAYMENT', 'SWAP') AND status = 'QUEUED'
-				AND `+pg.ByKey("waiting_for", "r.reason")+`) w
+			WHERE ($1 = '' OR org_id = $1) AND ($2 = 0 OR mint_id = $2) AND purpose IN ('PAYMENT', 'SWAP')
+				AND status = 'QUEUED' AND `+pg.ByKey("waiting_for", "r.reason")+`) w
 		GROUP BY w.org_id, w.wallet_id, w.mint_id
 		ORDER BY 1, 3, 2`, org, mintID, ReasonsReverting())
 	if err != nil {
@@ -251,36 +251,32 @@ type Reviewer interface {
 
 const insertOrders = `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
-		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted, authority,
-		                             product, whitelisted_address_id, from_wallet_id, trigger, pay_by, swap,
-		                             refund, batch)
+			mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted,
+			authority, product, whitelisted_address_id, from_wallet_id, trigger, pay_by, swap, refund, batch)
 		SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, nullif(o.to_wallet_id, ''), o.to_address,
-			o.mint_id, o.contract, o.amount, nullif(o.customer_id, ''), o.key_hash, 'QUEUED', $1, $1, o.fee_max, o.fee_deducted, o.authority::jsonb,
-			nullif(o.product, ''), nullif(o.whitelisted_address_id, ''), nullif(o.from_wallet_id, ''), nullif(o.trigger, ''), o.pay_by, o.swap::jsonb,
-			o.refund::jsonb, o.batch::jsonb
-		FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::int[], $10::text[], $11::numeric[],
-			$12::text[], $13::text[], $14::numeric[], $15::numeric[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[],
-			$21::timestamptz[], $22::text[], $23::text[], $24::text[]) WITH ORDINALITY
-			AS o (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address, mint_id, contract, amount,
-				customer_id, key_hash, fee_max, fee_deducted, authority, product, whitelisted_address_id, from_wallet_id, trigger,
-				pay_by, swap, refund, batch, nth)
+			o.mint_id, o.contract, o.amount, nullif(o.customer_id, ''), o.key_hash, 'QUEUED', $1, $1, o.fee_max, o.fee_deducted,
+			o.authority::jsonb, nullif(o.product, ''), nullif(o.whitelisted_address_id, ''), nullif(o.from_wallet_id, ''),
+			nullif(o.trigger, ''), o.pay_by, o.swap::jsonb, o.refund::jsonb, o.batch::jsonb
+		FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+			$9::int[], $10::text[], $11::numeric[], $12::text[], $13::text[], $14::numeric[], $15::numeric[],
+			$16::text[], $17::text[], $18::text[], $19::text[],
+			$20::text[], $21::timestamptz[], $22::text[], $23::text[], $24::text[]) WITH ORDINALITY
+			AS o (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
+				mint_id, contract, amount, customer_id, key_hash, fee_max, fee_deducted,
+				authority, product, whitelisted_address_id, from_wallet_id,
+				trigger, pay_by, swap, refund, batch, nth)
 		ORDER BY o.nth`
 
 // insertArgs returns the arguments of insertOrders: the time, and a column for each of the others.
 func insertArgs(now time.Time, orders []Order) ([]any, error) {
 	n := len(orders)
 	text := func() []string { return make([]string, n) }
-	var (
-		ids, orgs, purposes, chains, wallets, toWallets, payees = text(), text(), text(), text(), text(), text(), text()
-		mints                                                   = make([]int, n)
-		contracts, customers, hashes, products, listed          = text(), text(), text(), text(), text()
-		fromWallets, triggers                                   = text(), text()
-		amounts, feesDeducted                                   = make([]money.Amount, n), make([]money.Amount, n)
-		feesMax                                                 = make([]*money.Amount, n)
-		payBy                                                   = make([]zeronull.Timestamptz, n)
-		grants, swaps, refunds, batches                         = make([]*string, n), make([]*string, n), make([]*string, n),
-			make([]*string, n)
-	)
+	optional := func() []*string { return make([]*string, n) }
+	ids, orgs, purposes, chains, wallets, toWallets, payees := text(), text(), text(), text(), text(), text(), text()
+	mints, contracts, customers, hashes, products, listed := make([]int, n), text(), text(), text(), text(), text()
+	fromWallets, triggers, payBy := text(), text(), make([]zeronull.Timestamptz, n)
+	amounts, feesDeducted, feesMax := make([]money.Amount, n), make([]money.Amount, n), make([]*money.Amount, n)
+	grants, swaps, refunds, batches := optional(), optional(), optional(), optional()
 	for i, o := range orders {
 		ids[i], orgs[i], purposes[i], chains[i], wallets[i], toWallets[i], payees[i] = o.ID, o.OrgID, string(o.Purpose),
 			string(o.Chain), o.WalletID, o.ToWalletID, string(o.To)

@@ -158,8 +158,8 @@ func TestTheStatementsOfAChunkDoNotGrowWithItsRows(t *testing.T) {
 	}
 	statements, roundTrips := expand(10)
 	if more, moreTrips := expand(60); more != statements || moreTrips != roundTrips {
-		t.Errorf("10 rows took %d statements in %d round trips and 60 took %d in %d, want as many", statements, roundTrips,
-			more, moreTrips)
+		t.Errorf("10 rows took %d statements in %d round trips and 60 took %d in %d, want as many",
+			statements, roundTrips, more, moreTrips)
 	}
 }
 

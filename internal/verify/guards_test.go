@@ -253,13 +253,17 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			"withdrawal_decisions_act_known",
 		},
 		"a decision about no withdrawal": {
-			`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
-			SELECT org_id, 'wd_none', now(), 'APPROVED', 'PROCESSING', '{}', '[]', 'USER', 'u' FROM withdrawals WHERE withdrawal_id = 'wd_held'`,
+			`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates,
+				actor_kind, actor_id)
+			SELECT org_id, 'wd_none', now(), 'APPROVED', 'PROCESSING', '{}', '[]', 'USER', 'u'
+			FROM withdrawals WHERE withdrawal_id = 'wd_held'`,
 			"withdrawal_decisions_withdrawal",
 		},
 		"among many decisions one of another organization": {
-			`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id)
-			SELECT CASE withdrawal_id WHEN 'wd_held' THEN 'org_b' ELSE org_id END, withdrawal_id, now(), 'APPROVED', 'PROCESSING', '{}', '[]', 'USER', 'u' FROM withdrawals`,
+			`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates,
+				actor_kind, actor_id)
+			SELECT CASE withdrawal_id WHEN 'wd_held' THEN 'org_b' ELSE org_id END, withdrawal_id, now(), 'APPROVED',
+				'PROCESSING', '{}', '[]', 'USER', 'u' FROM withdrawals`,
 			"withdrawal_decisions_withdrawal",
 		},
 

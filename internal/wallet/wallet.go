@@ -480,10 +480,10 @@ func QueueTreasuries(batch *pgx.Batch, org string) func() map[chain.Family]chain
 	}
 }
 
-// QueueOurs queues the question which of these addresses belong to wallets of Coffer. The answer is set once the batch
+// QueueOwned queues the question which of these addresses belong to wallets of Coffer. The answer is set once the batch
 // was sent.
-func QueueOurs(batch *pgx.Batch, f chain.Family, addresses ...chain.Address) map[chain.Address]bool {
-	ours := map[chain.Address]bool{}
+func QueueOwned(batch *pgx.Batch, f chain.Family, addresses ...chain.Address) map[chain.Address]bool {
+	owned := map[chain.Address]bool{}
 	texts := make([]string, 0, len(addresses))
 	for _, a := range addresses {
 		texts = append(texts, string(a))
@@ -494,12 +494,12 @@ func QueueOurs(batch *pgx.Batch, f chain.Family, addresses ...chain.Address) map
 		string(f), texts).Query(func(rows pgx.Rows) error {
 		var a chain.Address
 		_, err := pgx.ForEachRow(rows, []any{&a}, func() error {
-			ours[a] = true
+			owned[a] = true
 			return nil
 		})
 		return err
 	})
-	return ours
+	return owned
 }
 
 // ByID returns a wallet as its row says, without a check of the proof. Error: ErrNotFound.

@@ -145,16 +145,16 @@ func (s *Service) loadRowProofs(
 		return nil, errors.New("a withdrawal pays a row of a batch, and nothing proves rows")
 	}
 	proofs := map[signer.BatchRow]BatchProof{}
-	for batchID, of := range wanted {
-		numbers := make([]int, 0, len(of))
-		for _, row := range of {
+	for batchID, batchRows := range wanted {
+		numbers := make([]int, 0, len(batchRows))
+		for _, row := range batchRows {
 			numbers = append(numbers, row.Row)
 		}
 		found, err := s.Batches.LoadProofs(ctx, tx, org, batchID, numbers...)
 		if err != nil {
 			return nil, fmt.Errorf("prove rows of batch %s: %w", batchID, err)
 		}
-		for i, row := range of {
+		for i, row := range batchRows {
 			proofs[row] = found[i]
 		}
 	}

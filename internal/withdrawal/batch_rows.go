@@ -394,8 +394,8 @@ func (c *rowChunk) queue(
 	accepted := make([]*pendingRequest, 0, len(c.rows))
 	for i, f := range c.rows {
 		accepted = append(accepted, &pendingRequest{
-			withdrawalID: signer.BatchWithdrawalID(c.org, c.batchID, f.request.batch.Row.Row), decided: f, plan: plans[i],
-			treasury: treasuries[f.mint.Chain],
+			withdrawalID: signer.BatchWithdrawalID(c.org, c.batchID, f.request.batch.Row.Row),
+			decided:      f, plan: plans[i], treasury: treasuries[f.mint.Chain],
 		})
 	}
 	if err := c.queueRows(ctx, tx, b, c.org, accepted); err != nil {

@@ -259,8 +259,8 @@ var selectWritten = selectColumns + `
 const insertWithdrawals = `
 	INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
 		idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
-		usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac,
-		product, whitelisted_address_id, cost_max, cost_rent, cost_price,
+		usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening,
+		approvals_required, request_mac, product, whitelisted_address_id, cost_max, cost_rent, cost_price,
 		charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, refund_id,
 		batch_id, batch_row, made_by)
 	SELECT w.withdrawal_id, $1, nullif(w.customer_id, ''), w.mint_id, w.chain, w.amount, w.to_address,
@@ -271,16 +271,18 @@ const insertWithdrawals = `
 		w.cost_max, w.cost_rent, w.cost_price,
 		w.charge_costs, w.charge_rent, w.charge_held, w.charge_failure_max, w.charge_coin_price, w.charge_mint_price,
 		nullif(w.refund_id, ''), nullif(w.batch_id, ''), w.batch_row, nullif(w.made_by, '')
-	FROM unnest($3::text[], $4::text[], $5::int[], $6::text[], $7::numeric[], $8::text[], $9::text[], $10::bytea[], $11::text[],
-		$12::text[], $13::text[], $14::text[], $15::numeric[], $16::text[], $17::numeric[], $18::numeric[], $19::text[], $20::text[],
+	FROM unnest($3::text[], $4::text[], $5::int[], $6::text[], $7::numeric[], $8::text[],
+		$9::text[], $10::bytea[], $11::text[], $12::text[], $13::text[], $14::text[],
+		$15::numeric[], $16::text[], $17::numeric[], $18::numeric[], $19::text[], $20::text[],
 		$21::smallint[], $22::bytea[], $23::text[], $24::text[], $25::numeric[], $26::numeric[], $27::numeric[],
-		$28::text[], $29::numeric[], $30::numeric[], $31::numeric[], $32::numeric[], $33::numeric[], $34::text[], $35::text[],
-		$36::int[], $37::text[]) WITH ORDINALITY
-		AS w (withdrawal_id, customer_id, mint_id, chain, amount, to_address, idempotency_key, request_digest, reference,
-			metadata, status, approval_reasons, usd_value, fee_mode, fee_deducted, max_network_fee, travel_rule, screening,
+		$28::text[], $29::numeric[], $30::numeric[], $31::numeric[], $32::numeric[], $33::numeric[],
+		$34::text[], $35::text[], $36::int[], $37::text[]) WITH ORDINALITY
+		AS w (withdrawal_id, customer_id, mint_id, chain, amount, to_address,
+			idempotency_key, request_digest, reference, metadata, status, approval_reasons,
+			usd_value, fee_mode, fee_deducted, max_network_fee, travel_rule, screening,
 			approvals_required, request_mac, product, whitelisted_address_id, cost_max, cost_rent, cost_price,
-			charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, refund_id,
-			batch_id, batch_row, made_by, nth)
+			charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price,
+			refund_id, batch_id, batch_row, made_by, nth)
 	ORDER BY w.nth`
 
 // queueWithdrawals queues the rows of requests that were accepted, in their order.
@@ -288,26 +290,27 @@ func (s *Service) queueWithdrawals(
 	b *pgx.Batch, now time.Time, org string, rows []storedWithdrawal, accepted []*pendingRequest,
 ) error {
 	n := len(rows)
-	var (
-		ids, customers, chains, payees, metadata, statuses, reasons = make([]string, n), make([]string, n),
-			make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-		feeModes, screened, products, listed, charges, refunds, batches, makers = make([]string, n), make([]string, n),
-			make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-		keys, references, travelRules                    = make([]*string, n), make([]*string, n), make([]*string, n)
-		digests, macs                                    = make([][]byte, n), make([][]byte, n)
-		mints, required                                  = make([]int, n), make([]int, n)
-		batchRows                                        = make([]*int, n)
-		amounts, rents, held                             = make([]money.Amount, n), make([]money.Amount, n), make([]money.Amount, n)
-		deducted, feesMax, costsMax, costRents, failures = make([]*money.Amount, n), make([]*money.Amount, n), make([]*money.Amount, n), make([]*money.Amount, n), make([]*money.Amount, n)
-		values, costPrices, coinPrices, mintPrices       = make([]*money.USD, n), make([]*money.USD, n), make([]*money.USD, n), make([]*money.USD, n)
-	)
+	text := func() []string { return make([]string, n) }
+	optional := func() []*string { return make([]*string, n) }
+	units := func() []money.Amount { return make([]money.Amount, n) }
+	optionalUnits := func() []*money.Amount { return make([]*money.Amount, n) }
+	dollars := func() []*money.USD { return make([]*money.USD, n) }
+	ids, customers, mints, chains, amounts, payees := text(), text(), make([]int, n), text(), units(), text()
+	keys, digests, references, metadata := optional(), make([][]byte, n), optional(), text()
+	statuses, reasons, values, feeModes := text(), text(), dollars(), text()
+	deducted, feesMax, travelRules, screened := optionalUnits(), optionalUnits(), optional(), text()
+	required, macs, products, listed := make([]int, n), make([][]byte, n), text(), text()
+	costsMax, costRents, costPrices := optionalUnits(), optionalUnits(), dollars()
+	charges, rents, held, failures := text(), units(), units(), optionalUnits()
+	coinPrices, mintPrices := dollars(), dollars()
+	refunds, batches, batchRows, makers := text(), text(), make([]*int, n), text()
 	for i, row := range rows {
 		f, p := &accepted[i].decided, &accepted[i].plan
-		given := f.request.Metadata
-		if given == nil {
-			given = map[string]string{}
+		metadataMap := f.request.Metadata
+		if metadataMap == nil {
+			metadataMap = map[string]string{}
 		}
-		encoded, err := json.Marshal(given)
+		encoded, err := json.Marshal(metadataMap)
 		if err != nil {
 			return fmt.Errorf("write the metadata of withdrawal %s: %w", row.id, err)
 		}

@@ -268,7 +268,8 @@ func TestOneRowThatTheDatabaseRefusesKeepsNoOtherFromBeingPaid(t *testing.T) {
 			t.Errorf("request %d: got %v, want it decided alone", i, p.err)
 		}
 		w, err := h.acceptAlone(t.Context(), h.org, p)
-		if isRefused := i == 1; pg.ViolatesConstraint(err, "refused_here") != isRefused || !isRefused && w.Status != Processing {
+		isRefused := i == 1
+		if pg.ViolatesConstraint(err, "refused_here") != isRefused || !isRefused && w.Status != Processing {
 			t.Errorf("request %d: got %s, %v, want it refused: %v", i, w.Status, err, isRefused)
 		}
 	}
@@ -309,7 +310,7 @@ func TestALookThatSeveralRequestsShareAnswersEachOfThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	payees := []*payeeLook{
-		{payee: payee{chain.Ethereum, stranger}}, {payee: payee{chain.Ethereum, treasury.Address}},
+		{payee: payee{chain.Ethereum, stranger}, isPaying: true}, {payee: payee{chain.Ethereum, treasury.Address}},
 	}
 	if err := h.lookUpPayees(t.Context(), h.org, payees); err != nil {
 		t.Fatal(err)
@@ -338,7 +339,7 @@ func TestTheStatementsOfAGroupDoNotGrowWithIt(t *testing.T) {
 			r.IdempotencyKey = new(fmt.Sprint("key-", n, "-", i))
 			group = append(group, h.pend(r))
 			looks = append(looks, &requestLook{key: r.IdempotencyKey, customerID: alice})
-			payees = append(payees, &payeeLook{payee: payee{chain.Ethereum, stranger}})
+			payees = append(payees, &payeeLook{payee: payee{chain.Ethereum, stranger}, isPaying: true})
 		}
 		sent.batches, sent.sends = nil, 0
 		err := errors.Join(s.lookUpRequests(t.Context(), h.org, looks), s.lookUpPayees(t.Context(), h.org, payees))

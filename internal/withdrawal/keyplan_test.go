@@ -32,7 +32,7 @@ func TestALookUpByKeyReadsFewRowsWithThePlansOfEmptyTables(t *testing.T) {
 	var writtenID string
 	looks := map[string]func(b *pgx.Batch){
 		"a key":   func(b *pgx.Batch) { queueKeys(b, h.org, []string{keyHash(&key)}) },
-		"a payee": func(b *pgx.Batch) { wallet.QueueOurs(b, chain.EVM, stranger) },
+		"a payee": func(b *pgx.Batch) { wallet.QueueOwned(b, chain.EVM, stranger) },
 		"payees":  func(b *pgx.Batch) { queueSpecial(b, h.org, []payee{{chain.Ethereum, stranger}}) },
 		"rows just written": func(b *pgx.Batch) {
 			b.Queue(selectWritten, h.org, []string{writtenID}).Query(func(rows pgx.Rows) error {
@@ -151,7 +151,8 @@ func TestTheChecksOfANewWithdrawalReadFewRowsWithThePlansOfEmptyTables(t *testin
 			SET session_replication_role = replica;
 			INSERT INTO %[1]s (%[2]s) OVERRIDING SYSTEM VALUE SELECT %[2]s FROM (
 				SELECT (jsonb_populate_record(w, jsonb_build_object(%[3]s))).*
-				FROM %[1]s w, generate_series(1, 700) n WHERE w.ctid = (SELECT ctid FROM %[1]s LIMIT 1)) made`, table, columns, sets))
+				FROM %[1]s w, generate_series(1, 700) n WHERE w.ctid = (SELECT ctid FROM %[1]s LIMIT 1)) made`,
+			table, columns, sets))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request, isPrev
 	if isPreview {
 		err = s.lookUpRequests(ctx, org, []*requestLook{look})
 	} else {
-		err = s.lookTogether(ctx, org, look)
+		err = s.lookAtRequest(ctx, org, look)
 	}
 	if err == nil && look.accepted == nil && r.owner.NeedsWhitelist() {
 		err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
@@ -427,9 +427,9 @@ func (s *Service) loadExternalFacts(ctx context.Context, orgID string, f *Facts,
 	f.costs.isCounted = !f.owner.IsOrganization() && f.hasNative && s.HasPriceSource != nil &&
 		s.HasPriceSource(f.native.ID)
 	f.costs.decimals = f.native.Decimals
-	look := &payeeLook{payee: f.payee()}
+	look := &payeeLook{payee: f.payee(), isPaying: !f.isPreview && f.approval == nil}
 	var err error
-	if f.isPreview || f.approval != nil {
+	if !look.isPaying {
 		err = s.lookUpPayees(ctx, orgID, []*payeeLook{look})
 	} else {
 		err = s.lookAtPayee(ctx, orgID, look)

@@ -32,7 +32,8 @@ type requestLook struct {
 
 // payeeLook is the look-up of what no transaction of the organization sees: whose the destination is, and who pays.
 type payeeLook struct {
-	payee payee
+	payee    payee
+	isPaying bool // its request may be written
 
 	isOurs       bool
 	settings     func() (org.Settings, error)
@@ -45,8 +46,8 @@ type (
 	payeeLooks   = groupcommit.Writer[*payeeLook, struct{}]
 )
 
-// lookTogether looks up together with the requests that come at the same moment. Without Groups each looks by itself.
-func (s *Service) lookTogether(ctx context.Context, orgID string, l *requestLook) error {
+// lookAtRequest looks up together with the requests that come at the same moment. Without Groups each looks by itself.
+func (s *Service) lookAtRequest(ctx context.Context, orgID string, l *requestLook) error {
 	if s.Groups == nil {
 		return s.lookUpRequests(ctx, orgID, []*requestLook{l})
 	}
@@ -124,17 +125,19 @@ func (s *Service) lookUpRequests(ctx context.Context, orgID string, looks []*req
 // lookUpPayees reads as the system: a tenant sees its own wallets only.
 func (s *Service) lookUpPayees(ctx context.Context, orgID string, looks []*payeeLook) error {
 	addresses, payers := map[chain.Family][]chain.Address{}, map[chain.Name]*chain.Address{}
+	isPaying := map[chain.Name]bool{}
 	for _, l := range looks {
 		family := l.payee.chain.Family()
 		addresses[family] = append(addresses[family], l.payee.address)
 		payers[l.payee.chain] = new(chain.Address)
+		isPaying[l.payee.chain] = isPaying[l.payee.chain] || l.isPaying
 	}
-	ours := map[chain.Family]map[chain.Address]bool{}
+	owned := map[chain.Family]map[chain.Address]bool{}
 	var settings func() (org.Settings, error)
 	err := s.DB.ReadSystemBatch(ctx, func(b *pgx.Batch) {
 		pg.QueueKeyPlans(b)
 		for family, list := range addresses {
-			ours[family] = wallet.QueueOurs(b, family, list...)
+			owned[family] = wallet.QueueOwned(b, family, list...)
 		}
 		settings = org.QueueSettings(b, orgID)
 		for name, address := range payers {
@@ -146,7 +149,7 @@ func (s *Service) lookUpPayees(ctx context.Context, orgID string, looks []*payee
 	}
 	treasuries := map[chain.Name]wallet.Wallet{}
 	for name, address := range payers {
-		if *address == "" {
+		if *address == "" || !isPaying[name] {
 			continue
 		}
 		// A treasury that cannot be loaded now is loaded by the request that needs it.
@@ -155,7 +158,7 @@ func (s *Service) lookUpPayees(ctx context.Context, orgID string, looks []*payee
 		}
 	}
 	for _, l := range looks {
-		l.isOurs, l.settings = ours[l.payee.chain.Family()][l.payee.address], settings
+		l.isOurs, l.settings = owned[l.payee.chain.Family()][l.payee.address], settings
 		l.payerAddress, l.treasury = *payers[l.payee.chain], treasuries[l.payee.chain]
 	}
 	return nil

@@ -585,13 +585,13 @@ func literals(columns []assignment, values []token) []assignment {
 
 // elements adds what INSERT … SELECT … FROM unnest($1::text[], …) AS w (a, …) takes from its arrays.
 func elements(columns []assignment, source []token) []assignment {
-	from := slices.IndexFunc(source, func(t token) bool { return t.isWord("from") })
-	if from < 1 || !source[0].isWord("select") || len(source) < from+3 || !source[from+1].isWord("unnest") {
+	begin := slices.IndexFunc(source, func(t token) bool { return t.isWord("from") })
+	if begin < 1 || !source[0].isWord("select") || len(source) < begin+3 || !source[begin+1].isWord("unnest") {
 		return columns
 	}
 	isComma := func(t token) bool { return t.isPunct(",") }
-	values, arrays := split(source[1:from], isComma), split(source[from+2].group, isComma)
-	rest := source[from+3:]
+	values, arrays := split(source[1:begin], isComma), split(source[begin+2].group, isComma)
+	rest := source[begin+3:]
 	for len(rest) > 0 && rest[0].isWord("with", "ordinality", "as") {
 		rest = rest[1:]
 	}

@@ -147,7 +147,8 @@ func TestATransactionInAnotherOrderIsReported(t *testing.T) {
 			{moveFunds, nil}, {insertMany, []any{[]string{"o", "q"}, []string{"", ""}, []string{"SWEEP", "PAYMENT"}}},
 		}, "takes parents FOR KEY SHARE by foreign key of orders"},
 		"many rows from elsewhere": {nil, []sent{
-			{moveFunds, nil}, {`INSERT INTO orders (id, purpose) SELECT w.id, w.purpose FROM unnest(ids($1)) AS w (id, purpose)`, nil},
+			{moveFunds, nil},
+			{`INSERT INTO orders (id, purpose) SELECT w.id, w.purpose FROM unnest(ids($1)) AS w (id, purpose)`, nil},
 		}, "takes parents FOR KEY SHARE by foreign key of orders"},
 		"a foreign key that is computed anew": {nil, []sent{
 			{`UPDATE orders SET purpose = 'PAYMENT'`, nil},
