@@ -5,7 +5,7 @@
 
 -- +goose NO TRANSACTION
 -- +goose Up
--- Every statement may run again, as after an interrupted run.
+-- Every statement may run again, as after an interrupted run. A block is one transaction.
 DROP INDEX CONCURRENTLY IF EXISTS dispatch_orders_waiting;
 CREATE INDEX CONCURRENTLY dispatch_orders_waiting ON dispatch_orders (waiting_for, org_id, mint_id)
     WHERE status = 'QUEUED' AND waiting_for IS NOT NULL;
@@ -58,7 +58,13 @@ BEGIN
     RETURN NULL;
 END $$;
 -- +goose StatementEnd
-CREATE OR REPLACE TRIGGER withdrawals_stay BEFORE DELETE OR TRUNCATE ON withdrawals FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-CREATE OR REPLACE TRIGGER withdrawal_decisions_withdrawal AFTER INSERT ON withdrawal_decisions
+-- +goose StatementBegin
+DROP TRIGGER IF EXISTS withdrawals_stay ON withdrawals;
+CREATE TRIGGER withdrawals_stay BEFORE DELETE OR TRUNCATE ON withdrawals FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+-- +goose StatementEnd
+-- +goose StatementBegin
+DROP TRIGGER IF EXISTS withdrawal_decisions_withdrawal ON withdrawal_decisions;
+CREATE TRIGGER withdrawal_decisions_withdrawal AFTER INSERT ON withdrawal_decisions
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION withdrawal_decisions_refer();
+-- +goose StatementEnd
 ALTER TABLE withdrawal_decisions DROP CONSTRAINT IF EXISTS withdrawal_decisions_withdrawal;

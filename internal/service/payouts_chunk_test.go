@@ -16,6 +16,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/payout"
 	"github.com/cofferpay/coffer/internal/payout/rowfile"
+	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 )
 
@@ -160,6 +161,60 @@ func TestTheStatementsOfAChunkDoNotGrowWithItsRows(t *testing.T) {
 	if more, moreTrips := expand(60); more != statements || moreTrips != roundTrips {
 		t.Errorf("10 rows took %d statements in %d round trips and 60 took %d in %d, want as many",
 			statements, roundTrips, more, moreTrips)
+	}
+}
+
+// While a batch becomes withdrawals, the statistics of their tables say that they are empty. Rule BP-31.
+func TestTheRowsOfABatchAreReadWithTheirPaymentsByKey(t *testing.T) {
+	t.Parallel()
+	const rows = 60
+	h := newPayoutEnv(t)
+	owner := pgtest.OwnerPool(t, h.DB)
+	for _, table := range []string{"withdrawals", "dispatch_orders"} {
+		_, err := owner.Exec(t.Context(), `ALTER TABLE `+table+` SET (autovacuum_enabled = off)`)
+		if err == nil {
+			_, err = owner.Exec(t.Context(), `ANALYZE `+table)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var list []string
+	for i := range rows {
+		list = append(list, fmt.Sprintf(`{"mintId":1,"toAddress":%q,"amount":"1000"}`,
+			common.BytesToAddress(crypto.Keccak256([]byte{byte(i)})).Hex()))
+	}
+	b := h.approvedRows(list)
+	if err := h.Expand(t.Context(), h.org, b.ID); err != nil {
+		t.Fatal(err)
+	}
+	d := pgtest.DatabaseOf(t, h.DB)
+	read := func(look func(s *payout.Service)) (n int64) {
+		t.Helper()
+		// A session that ends reports what it has read.
+		session, err := pg.Open(t.Context(), pg.Config{URL: d.URL, OwnerURL: d.OwnerURL, MaxConns: 1}, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := *h.Service
+		s.DB = session
+		look(&s)
+		session.Close()
+		if err := owner.QueryRow(t.Context(), `
+			SELECT coalesce(sum(seq_tup_read + idx_tup_fetch), 0)::bigint FROM pg_stat_user_tables
+			WHERE relname IN ('withdrawals', 'dispatch_orders')`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := read(func(*payout.Service) {})
+	after := read(func(s *payout.Service) {
+		if _, err := s.Items(t.Context(), h.org, b.ID); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n := after - before; n > 4*rows {
+		t.Errorf("a look at %d rows read %d rows of withdrawals and orders, want %d at most", rows, n, 4*rows)
 	}
 }
 

@@ -57,14 +57,13 @@ func (s *Service) RequestBatchRows(ctx context.Context, org string, requests []B
 		treasuries[f.mint.Chain] = treasury
 	}
 	var accepted []int
-	readNothing := func(*pgx.Batch) {}
-	err = s.DB.InOrgPipelined(ctx, org, readNothing, func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
+	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		current := &rowChunk{Service: s, org: org, batchID: c.batchID, rows: slices.Clone(c.rows)}
 		plans, err := current.decide(ctx, tx)
 		if accepted = current.numbers(); err != nil || len(accepted) == 0 {
 			return err
 		}
-		if err := current.queue(ctx, tx, b, plans, treasuries); err != nil {
+		if err := current.write(ctx, tx, plans, treasuries); err != nil {
 			return err
 		}
 		failpoint.HitBeforeCommit("B07")
@@ -386,10 +385,10 @@ func (c *rowChunk) decide(ctx context.Context, tx pg.Tx) (plans []Plan, err erro
 	return plans, nil
 }
 
-// queue queues what accepting the rows writes, to be sent with the COMMIT, as for customers' requests that are accepted
-// together. Nothing of it is read back.
-func (c *rowChunk) queue(
-	ctx context.Context, tx pg.Tx, b *pgx.Batch, plans []Plan, treasuries map[chain.Name]wallet.Wallet,
+// write writes what accepting the rows writes, in one round trip, as for customers' requests that are accepted together.
+// Nothing of it is read back.
+func (c *rowChunk) write(
+	ctx context.Context, tx pg.Tx, plans []Plan, treasuries map[chain.Name]wallet.Wallet,
 ) error {
 	accepted := make([]*pendingRequest, 0, len(c.rows))
 	for i, f := range c.rows {
@@ -398,8 +397,15 @@ func (c *rowChunk) queue(
 			decided:      f, plan: plans[i], treasury: treasuries[f.mint.Chain],
 		})
 	}
+	b := &pgx.Batch{}
 	if err := c.queueRows(ctx, tx, b, c.org, accepted); err != nil {
 		return err
 	}
-	return c.queueRecords(ctx, tx, b, c.org, nil, accepted)
+	if err := c.queueRecords(ctx, tx, b, c.org, nil, accepted); err != nil {
+		return err
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("write %d withdrawals: %w", len(accepted), err)
+	}
+	return nil
 }
