@@ -71,6 +71,19 @@ END $$;
 CREATE TRIGGER transfers_parties AFTER INSERT ON transfers
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION transfers_refer();
 
+-- A transfer was posted. Rule TR-13.
+CREATE FUNCTION transfers_follow() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM ledger_transfers WHERE cause_kind = 'TRANSFER' AND cause_id = NEW.transfer_id AND leg = 0) THEN
+        RAISE EXCEPTION 'transfer % is made and was not posted', NEW.transfer_id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'transfers_posted';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER transfers_posted AFTER INSERT ON transfers DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION transfers_follow();
+
 -- Refuses a group of transfers that was sent without a look-up, where something is unusual: a freeze
 -- that one of its payers could be under, a debt, or a mint whose row is another than the service
 -- remembers. The group is then looked up and decided. The guard decides about no transfer, and what it

@@ -1,7 +1,8 @@
 -- Events: what organizations are told, and its delivery by webhook (decisions 0009, 0028).
 
 -- An event is written in the transaction of the change that it reports. A sequencer numbers it
--- afterwards and creates its deliveries, so that no writer waits for another. Rule EVT-1.
+-- afterwards and creates its deliveries, so that no writer waits for another. Rule EVT-1. The first
+-- event of a transfer has its number and its deliveries from the beginning. Rule EVT-17.
 CREATE TABLE events (
     event_id      text PRIMARY KEY,
     org_id        text NOT NULL,
@@ -11,7 +12,7 @@ CREATE TABLE events (
     resource_seq  integer NOT NULL, -- 1, 2, … within the resource
     customer_id   text COLLATE "C",
     chain         text,
-    data          bytea NOT NULL,   -- JSON, frozen when the change was made
+    data          bytea NOT NULL,   -- JSON, frozen when the change was made; empty where body had it from the beginning
     created_at    timestamptz NOT NULL,
     sequence      bigint,           -- within the organization, without gaps
     body          bytea,            -- what is signed and sent, frozen with the sequence
@@ -69,6 +70,38 @@ CREATE TRIGGER event_sequences_as_inserted BEFORE UPDATE OF org_id ON event_sequ
 CREATE TRIGGER event_sequences_forward BEFORE UPDATE ON event_sequences FOR EACH ROW
     WHEN (NEW.last < OLD.last OR NEW.expired < OLD.expired)
     EXECUTE FUNCTION refuse_row_change();
+
+-- What is signed and sent: the envelope up to its number, the number, and the data.
+CREATE FUNCTION event_body(head bytea, number bigint, data bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT head || decode(number::text, 'escape') || ',"data":'::bytea || data || '}'::bytea
+$$;
+
+-- Numbers events for the sequencer. Their counters are locked first, in the order of their organizations, and
+-- until the COMMIT, which is sent with this call. places are 1, 2, … within each organization. An
+-- event that another sequencer has numbered makes the call fail.
+CREATE FUNCTION events_number(ids text[], orgs text[], places bigint[], heads bytea[]) RETURNS void LANGUAGE plpgsql
+    SET enable_seqscan = off SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    numbered bigint;
+BEGIN
+    INSERT INTO event_sequences (org_id, last) SELECT DISTINCT o, 0 FROM unnest(orgs) AS o ORDER BY o
+    ON CONFLICT (org_id) DO NOTHING;
+    PERFORM FROM event_sequences s WHERE s.org_id = ANY (orgs) ORDER BY s.org_id FOR NO KEY UPDATE;
+    WITH moved AS (
+        UPDATE event_sequences s SET last = s.last + w.n
+        FROM (SELECT o AS org_id, count(*) AS n FROM unnest(orgs) AS o GROUP BY o) w WHERE s.org_id = w.org_id
+        RETURNING s.org_id, s.last - w.n AS before)
+    UPDATE events e SET sequence = m.before + n.place, body = event_body(n.head, m.before + n.place, e.data)
+    FROM unnest(ids, orgs, places, heads) AS n (event_id, org_id, place, head) JOIN moved m ON m.org_id = n.org_id
+    WHERE e.event_id = n.event_id AND e.org_id = n.org_id AND e.sequence IS NULL;
+    GET DIAGNOSTICS numbered = ROW_COUNT;
+    IF numbered <> cardinality(ids) THEN
+        RAISE EXCEPTION 'only % of % events had no number', numbered, cardinality(ids)
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'events_numbered_once';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION events_number(text[], text[], bigint[], bytea[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION events_number(text[], text[], bigint[], bytea[]) TO coffer_system;
 
 -- Numbers that the sequence of an organization skipped: a lost database may have given them to
 -- events that this one does not know.
@@ -224,6 +257,51 @@ CREATE TRIGGER deliveries_as_inserted BEFORE UPDATE OF delivery_id, org_id, endp
 CREATE TRIGGER deliveries_written_once BEFORE UPDATE ON deliveries FOR EACH ROW
     WHEN (OLD.status <> 'PENDING' AND NEW.status <> 'PENDING')
     EXECUTE FUNCTION refuse_row_change();
+
+-- The owner writes here through events_record_first and in no other way.
+CREATE POLICY keeper ON event_sequences TO CURRENT_USER USING (true) WITH CHECK (true);
+CREATE POLICY keeper ON events FOR INSERT TO CURRENT_USER WITH CHECK (true);
+CREATE POLICY keeper ON deliveries FOR INSERT TO CURRENT_USER WITH CHECK (true);
+CREATE POLICY keeper ON webhook_endpoints FOR SELECT TO CURRENT_USER USING (true);
+CREATE POLICY keeper ON organizations FOR SELECT TO CURRENT_USER USING (true);
+
+-- Writes first events of resources that the same transaction creates, with their numbers and their deliveries. It is
+-- the last statement before the COMMIT and is sent with it: the counter of the organization is locked from
+-- here on. The place within the resource is 1, so no event gets its number ahead of an earlier one of its
+-- resource. Rule EVT-17.
+CREATE FUNCTION events_record_first(org text, at timestamptz, ids text[], types text[], extensions boolean[], kinds text[],
+    resources text[], customers text[], chains text[], heads bytea[], data bytea[]) RETURNS void LANGUAGE plpgsql
+    SECURITY DEFINER SET enable_seqscan = off SET search_path = public, pg_temp AS $$
+DECLARE
+    before bigint;
+BEGIN
+    IF org IS DISTINCT FROM current_setting('app.org', true) THEN
+        RAISE EXCEPTION 'events of % are recorded by another organization', org USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    INSERT INTO event_sequences AS s (org_id, last) VALUES (org, cardinality(ids))
+    ON CONFLICT (org_id) DO UPDATE SET last = s.last + cardinality(ids)
+    RETURNING s.last - cardinality(ids) INTO before;
+    INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq, customer_id, chain, data, created_at,
+        sequence, body)
+    SELECT e.event_id, org, e.type, e.kind, e.resource_id, 1, nullif(e.customer_id, ''), nullif(e.chain, ''), '', at,
+        before + e.place, event_body(e.head, before + e.place, e.data)
+    FROM unnest(ids, types, kinds, resources, customers, chains, heads, data) WITH ORDINALITY
+        AS e (event_id, type, kind, resource_id, customer_id, chain, head, data, place)
+    ORDER BY e.place;
+    INSERT INTO deliveries (org_id, endpoint_id, event_id, resource_id, resource_seq, status, created_at, attempt_after)
+    SELECT org, w.endpoint_id, e.event_id, e.resource_id, 1, 'PENDING', at, at
+    FROM webhook_endpoints w
+    CROSS JOIN unnest(ids, types, extensions, resources, customers, chains) WITH ORDINALITY
+        AS e (event_id, type, extension, resource_id, customer_id, chain, place)
+    WHERE w.org_id = org AND w.deleted_at IS NULL AND w.status IN ('ENABLED', 'PAUSED')
+        AND CASE WHEN w.events = '{}' THEN NOT e.extension ELSE w.events && ARRAY[e.type, '*'] END
+        AND coalesce(w.filter_customer_id = e.customer_id, true) AND coalesce(w.filter_chain = e.chain, true)
+    ORDER BY e.place, w.endpoint_id;
+END $$;
+REVOKE ALL ON FUNCTION events_record_first(text, timestamptz, text[], text[], boolean[], text[], text[], text[], text[], bytea[],
+    bytea[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION events_record_first(text, timestamptz, text[], text[], boolean[], text[], text[], text[], text[], bytea[],
+    bytea[]) TO coffer_app;
 
 -- The log that an organization reads. One statement writes an attempt and the outcome of the
 -- delivery that it has just locked, so no foreign key looks the delivery up again.

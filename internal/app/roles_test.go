@@ -161,6 +161,7 @@ func TestARoleDoesNotLookForFilesOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "db", "url"), "postgres://coffer:pw@db/coffer\n")
+	write(t, filepath.Join(dir, "db", "read"), "postgres://coffer:pw@standby/coffer\n")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

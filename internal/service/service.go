@@ -189,10 +189,12 @@ func New(conf Config, parts Parts) *Service {
 	if parts.Signer == nil {
 		parts.Signer = noSigner{}
 	}
+	numbering := wire.NewRecorder()
+	numbering.Environment = conf.Environment
 	s := &Service{
 		Chains: parts.Chains, Wallets: wallet.New(parts.DB, parts.Signer, parts.AttestKey),
 		Matcher:   wallet.NewMatcher(parts.DB, parts.Log),
-		Transfers: transfer.New(parts.DB, wire.NewRecorder()), conf: conf, parts: parts,
+		Transfers: transfer.New(parts.DB, numbering), conf: conf, parts: parts,
 		walkers: map[chain.Name]*scan.Walker{}, dispatchWorkers: map[chain.Name]*dispatch.Worker{},
 		sweepers: map[chain.Name]*sweep.Sweeper{},
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/transfer"
-	"github.com/cofferpay/coffer/internal/wire"
 )
 
 // tripCounter counts the batches that are sent, and those of them that have the guard.
@@ -48,7 +47,7 @@ func (h *testEnv) newCountedService() (*transfer.Service, *tripCounter) {
 	h.t.Helper()
 	c := &tripCounter{}
 	db := pgtest.OpenTraced(h.t, pgtest.DatabaseOf(h.t, h.db), time.Now, c)
-	s := transfer.New(db, wire.NewRecorder())
+	s := transfer.New(db, numberingRecorder())
 	h.fundParty(h.one, ann, 100)
 	h.fundParty(h.one, bob, 100)
 	h.fundParty(h.one, custody, 100)
@@ -373,7 +372,7 @@ func TestAGroupAtOnceWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 			p := &pgtest.Proxy{}
 			d := pgtest.DatabaseOf(t, h.db)
 			d.URL = p.Start(t, d.URL)
-			s := transfer.New(pgtest.Open(t, d, time.Now), wire.NewRecorder())
+			s := transfer.New(pgtest.Open(t, d, time.Now), numberingRecorder())
 			if _, err := s.Request(t.Context(), h.one, newRequest("warm", ann, bob, "1")); err != nil {
 				t.Fatal(err)
 			}

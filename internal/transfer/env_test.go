@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -18,7 +19,9 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/transfer"
+	"github.com/cofferpay/coffer/internal/webhooks/event"
 	"github.com/cofferpay/coffer/internal/wire"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 const (
@@ -36,10 +39,17 @@ type testEnv struct {
 	two     string
 }
 
+// numberingRecorder is the recorder that the service gives to transfers.
+func numberingRecorder() event.Recorder {
+	r := wire.NewRecorder()
+	r.Environment = webhook.Test
+	return r
+}
+
 func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
 	db := pgtest.New(t)
-	h := &testEnv{t: t, db: db, owner: pgtest.OwnerPool(t, db), service: transfer.New(db, wire.NewRecorder())}
+	h := &testEnv{t: t, db: db, owner: pgtest.OwnerPool(t, db), service: transfer.New(db, numberingRecorder())}
 	token := mint.Mint{
 		ID: usdc, Chain: chain.Ethereum, Network: chain.Local, Kind: mint.Token, Contract: "0x1", Symbol: "USDC",
 		Name:     "USD Coin",
@@ -176,6 +186,30 @@ func (h *testEnv) wantTransfers(want int) {
 			"got %d rows, %d postings, %d events, %d audit entries, want %d of each", rows, postings, events,
 			entries, want,
 		)
+	}
+	h.wantNumbers()
+}
+
+// wantNumbers checks that no event waits for the sequencer, that the numbers have no gap, and that each
+// body says its own. Rule EVT-17.
+func (h *testEnv) wantNumbers() {
+	h.t.Helper()
+	rows, err := h.owner.Query(h.t.Context(), `
+		SELECT concat_ws(' ', org_id, 'has', count(*), 'events,', count(sequence), 'numbers up to', max(sequence),
+			'and the counter at', min(last))
+		FROM events LEFT JOIN event_sequences USING (org_id) GROUP BY org_id
+		HAVING (count(sequence), max(sequence), min(last)) IS DISTINCT FROM (count(*), count(*), count(*))
+			OR bool_or(convert_from(body, 'UTF8')::jsonb ->> 'sequence' IS DISTINCT FROM sequence::text)
+			OR bool_or(convert_from(body, 'UTF8')::jsonb ->> 'id' IS DISTINCT FROM event_id)`)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	wrong, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, w := range wrong {
+		h.t.Error(w)
 	}
 }
 

@@ -282,8 +282,8 @@ func ensureCustomers(
 }
 
 // queueInserts queues the rows of the transfers with everything that belongs to them, in the order
-// of locks: customers, keys, rows that no transaction waits for, accounts, balances. Customers exist. post queues the
-// postings.
+// of locks: customers, keys, rows that no transaction waits for, accounts, balances, the counter of
+// events. Customers exist. post queues the postings.
 func (s *Service) queueInserts(
 	b *pgx.Batch, now time.Time, org string, rows []newTransfer, post func([]ledger.Posting) error,
 ) error {
@@ -338,14 +338,15 @@ func (s *Service) queueInserts(
 		ORDER BY t.nth`,
 		org, now, ids, keys, digests, mints, amounts, fromCustomers, fromProducts, toCustomers, toProducts,
 		references, metadata)
-	// No transaction waits for the rows of events and of the audit log, so the posting comes last:
-	// others that move the same balances wait from the posting to the COMMIT.
-	err := s.events.QueueFirst(b, now, events...)
-	if err == nil {
-		err = audit.QueueEntries(b, now, entries...)
-	}
+	// No transaction waits for the rows of the audit log, so the posting comes behind them: others that move the same
+	// balances wait from the posting to the COMMIT. The events come last, since they lock the counter of the
+	// organization, for which every other group of it waits.
+	err := audit.QueueEntries(b, now, entries...)
 	if err == nil {
 		err = post(postings)
+	}
+	if err == nil {
+		err = s.events.QueueNumberedFirst(b, now, org, events...)
 	}
 	return err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/transfer"
-	"github.com/cofferpay/coffer/internal/wire"
 )
 
 const callers = 64
@@ -26,7 +25,7 @@ const callers = 64
 func (h *testEnv) newService() (*transfer.Service, *pg.DB) {
 	h.t.Helper()
 	db := pgtest.Open(h.t, pgtest.DatabaseOf(h.t, h.db), time.Now)
-	return transfer.New(db, wire.NewRecorder()), db
+	return transfer.New(db, numberingRecorder()), db
 }
 
 // blockAccount blocks an organization's writer until the returned function is called: its first
@@ -404,7 +403,7 @@ func TestAGroupWhoseCommitIsUnknownIsAnsweredByItsRows(t *testing.T) {
 			d := pgtest.DatabaseOf(t, h.db)
 			d.URL = p.Start(t, d.URL)
 			direct := h.service
-			h.service = transfer.New(pgtest.Open(t, d, time.Now), wire.NewRecorder())
+			h.service = transfer.New(pgtest.Open(t, d, time.Now), numberingRecorder())
 			loss.Nth = 2 // the first is that of the blocking transaction
 			p.LoseNext(loss)
 			requests := []transfer.Request{

@@ -546,6 +546,35 @@ func TestWhatIsReferredToStays(t *testing.T) {
 	}
 }
 
+// Rule TR-13. A transfer whose posting is missing, or belongs to another, is not committed.
+func TestATransferIsCommittedOnlyWithItsPosting(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	for _, posted := range []string{"", "tr_other"} {
+		err := h.db.InOrg(t.Context(), h.org, func(ctx context.Context, tx pg.Tx) error {
+			_, err := tx.Exec(ctx, `
+				INSERT INTO transfers (transfer_id, org_id, idempotency_key, request_digest, mint_id, amount,
+					from_product, to_product, created_at)
+				VALUES ('tr_bare', $1, 'bare', '', 1, 1, 'CUSTODIAL', 'CHECKOUT', now())`, h.org)
+			if err != nil || posted == "" {
+				return err
+			}
+			_, err = tx.Exec(ctx, `
+				INSERT INTO ledger_transfers
+					(org_id, mint_id, debit_account, credit_account, amount, cause_kind, cause_id, leg, created_at)
+				SELECT org_id, mint_id, debit_account, credit_account, 1, 'TRANSFER', $1, 0, now()
+				FROM ledger_transfers WHERE cause_kind = 'TRANSFER' LIMIT 1`, posted)
+			return err
+		})
+		if want := "transfers_posted"; posted == "" && !pg.ViolatesConstraint(err, want) {
+			t.Errorf("without a posting: got %v, want a violation of %s", err, want)
+		}
+		if posted != "" && err == nil {
+			t.Error("with the posting of another: got no error")
+		}
+	}
+}
+
 // A role may not write what it never writes.
 func TestARoleMayWriteWhatItsWorkNeeds(t *testing.T) {
 	t.Parallel()

@@ -38,6 +38,10 @@ func isSealed(id string) string {
 		(SELECT true FROM audit_seal s WHERE s.audit_id = {id} LIMIT 1), false)`, "{id}", id)
 }
 
+// lastSealedID is the SQL of the highest id that has a place, among those of the last run and those in audit_seal.
+const lastSealedID = `greatest(
+	(SELECT max(audit_id) FROM audit_seal), (SELECT upper(ids) - 1 FROM audit_runs ORDER BY first DESC LIMIT 1))`
+
 // sealOf returns the SQL of the place (position, hash) of a row of the log, to be joined laterally.
 func sealOf(id string) string {
 	return replaced(`(

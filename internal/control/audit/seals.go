@@ -29,12 +29,16 @@ func LoadOrgSeals(ctx context.Context, db *pg.DB, org string, entries []int64) (
 	err = db.ReadSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
 		seals = OrgSeals{Sealed: map[int64]bool{}}
 		// An anchor counts that agrees with the chain. Where the chain was begun again, older ones do not.
+		// Entries that are newer than the last sealed one are not looked through: the sealer may be far behind.
+		// The clocks of two processes may differ by a minute.
 		err := tx.QueryRow(ctx, `
 			SELECT a.at, encode(s.hash, 'hex'), EXISTS (
 				SELECT FROM audit_anchors n JOIN audit_chain c ON c.chain_id = n.chain_id
 				WHERE n.position >= s.position AND encode(`+HashAt("n.position")+`, 'hex') = n.hash)
 			FROM audit_log a CROSS JOIN LATERAL `+sealOf("a.audit_id")+` s
-			WHERE a.org_id = $1 ORDER BY a.at DESC, a.audit_id DESC LIMIT 1`, org).
+			WHERE a.org_id = $1 AND a.at <= (
+				SELECT l.at + interval '1 minute' FROM audit_log l WHERE l.audit_id = `+lastSealedID+`)
+			ORDER BY a.at DESC, a.audit_id DESC LIMIT 1`, org).
 			Scan(&seals.SealedThrough, &seals.Hash, &seals.IsSigned)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("read how far the audit log of %s is sealed: %w", org, err)

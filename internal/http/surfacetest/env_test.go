@@ -23,6 +23,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+	"github.com/jackc/pgx/v5"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/cofferpay/coffer/internal/chain"
@@ -268,7 +269,7 @@ func (h *testEnv) sequenced() {
 
 type nobody struct{}
 
-func (nobody) OnSequenced(context.Context, pg.Tx, []event.Sequenced) error { return nil }
+func (nobody) QueueSequenced(context.Context, pg.Tx, *pgx.Batch, []event.Sequenced) error { return nil }
 
 // rowCounts counts all rows that a request could have written.
 func (h *testEnv) rowCounts() string {

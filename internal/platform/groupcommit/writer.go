@@ -41,10 +41,12 @@ type Writer[Q, A any] struct {
 	GroupMax, WaitingMax int
 	// SecondGroupMin is how many requests must wait before a second group is served in parallel to
 	// the first; zero: never. It should be high enough that the second group is worth its fixed
-	// costs. The answers of the two groups then come in no order.
+	// costs. The answers of the two groups then come in no order. Where measurement shows that one
+	// group at a time serves more requests, no second one begins.
 	SecondGroupMin int
 
 	mu      sync.Mutex
+	pace    pace
 	waiting []*caller[Q, A]
 	serving int // groups
 }
@@ -112,7 +114,7 @@ func (l *Writer[Q, A]) removeWaiting(c *caller[Q, A]) bool {
 // served after a group ends: the goroutine that ends last leaves no caller behind.
 func (l *Writer[Q, A]) startGroup() bool {
 	isDue := len(l.waiting) > 0 &&
-		(l.serving == 0 || l.serving == 1 && l.SecondGroupMin > 0 && len(l.waiting) >= l.SecondGroupMin)
+		(l.serving == 0 || l.serving < l.pace.groupsMax() && l.SecondGroupMin > 0 && len(l.waiting) >= l.SecondGroupMin)
 	if isDue {
 		l.serving++
 	}
@@ -131,6 +133,7 @@ func (l *Writer[Q, A]) serveGroups() {
 			l.answerGroup(taken)
 		}
 		l.mu.Lock()
+		l.notePace(n)
 		l.serving--
 		isDue := l.startGroup()
 		l.mu.Unlock()
@@ -138,6 +141,14 @@ func (l *Writer[Q, A]) serveGroups() {
 			return
 		}
 	}
+}
+
+// notePace counts a group that was served.
+func (l *Writer[Q, A]) notePace(requests int) {
+	if requests == 0 || l.SecondGroupMin == 0 {
+		return
+	}
+	l.pace.note(time.Now(), requests, l.serving > 1 || len(l.waiting) >= l.SecondGroupMin)
 }
 
 func (l *Writer[Q, A]) answerGroup(taken []*caller[Q, A]) {

@@ -37,6 +37,11 @@ func ByKey(column, value string) string {
 	return column + " >= " + value + " AND " + column + " <= " + value + " ORDER BY " + column
 }
 
+// actAsSystemSQL follows the begin. Each statement gets a plan of its own, over indexes: a plan that was kept
+// from small tables would be used while they grow.
+const actAsSystemSQL = `SELECT set_config('role', '` + roleSystem + `', true),
+	set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true)`
+
 // actAsOrgSQL follows the begin.
 const actAsOrgSQL = `SELECT set_config('role', '` + roleApp + `', true), set_config('app.org', $1, true),
 	` + keyPlansSQL
@@ -63,7 +68,22 @@ func (db *DB) InOrgPipelined(
 	}
 	ctx, span := trace.StartChild(ctx, "transaction")
 	defer func() { span.End(err) }()
-	return withReason(retryTx(ctx, func() (error, bool) { return db.runPipelined(ctx, org, queueReads, decide) }), true)
+	act := func(b *pgx.Batch) { b.Queue(actAsOrgSQL, org) }
+	return withReason(retryTx(ctx, func() (error, bool) { return db.runPipelined(ctx, act, queueReads, decide) }), true)
+}
+
+// InSystemPipelined does what InOrgPipelined does, across all organizations. Its statements are planned each time, over
+// indexes.
+func (db *DB) InSystemPipelined(
+	ctx context.Context, queueReads func(b *pgx.Batch),
+	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
+) (err error) {
+	refuseNested(ctx)
+	noteWrite(ctx)
+	ctx, span := trace.StartChild(ctx, "transaction")
+	defer func() { span.End(err) }()
+	act := func(b *pgx.Batch) { b.Queue(actAsSystemSQL) }
+	return withReason(retryTx(ctx, func() (error, bool) { return db.runPipelined(ctx, act, queueReads, decide) }), true)
 }
 
 // InOrgAtOnce does what InOrgPipelined does for writes that need no answer before them, in one round trip: begin, the
@@ -128,7 +148,7 @@ func (db *DB) acquireToCommit(ctx context.Context) (conn *pgxpool.Conn, release 
 // runPipelined makes one attempt. canRetry says that nothing happened and that another attempt may
 // be made.
 func (db *DB) runPipelined(
-	ctx context.Context, org string, queueReads func(b *pgx.Batch),
+	ctx context.Context, act, queueReads func(b *pgx.Batch),
 	decide func(ctx context.Context, tx Tx, b *pgx.Batch) error,
 ) (err error, canRetry bool) {
 	conn, release, err := db.acquireToCommit(ctx)
@@ -138,7 +158,7 @@ func (db *DB) runPipelined(
 	defer release()
 	b := &pgx.Batch{}
 	b.BeginTx(pgx.TxOptions{BeginQuery: "begin isolation level read committed read write"})
-	b.Queue(actAsOrgSQL, org)
+	act(b)
 	queueReads(b)
 	now := db.clock().UTC().Truncate(time.Microsecond)
 	begun := conn.SendBatch(ctx, b)

@@ -15,12 +15,20 @@ const AllEnv = "COFFER_PARTS"
 // turns by the day. It logs which part it is.
 func OfToday[T any](t testing.TB, cases []T, parts int) []T {
 	t.Helper()
-	if os.Getenv(AllEnv) == "all" {
+	today, isAll := Today(parts)
+	if isAll {
 		return cases
 	}
-	day := int(time.Now().UTC().Unix() / (24 * 60 * 60))
-	t.Logf("plays part %d of %d; %s=all plays all", day%parts+1, parts, AllEnv)
-	return choose(cases, day, parts)
+	t.Logf("plays part %d of %d; %s=all plays all", today+1, parts, AllEnv)
+	return choose(cases, today, parts)
+}
+
+// Today returns which of so many parts is played today, in UTC, counted from 0, or that all are.
+func Today(parts int) (part int, isAll bool) {
+	if os.Getenv(AllEnv) == "all" {
+		return 0, true
+	}
+	return int(time.Now().UTC().Unix()/(24*60*60)) % parts, false
 }
 
 func choose[T any](cases []T, day, parts int) (chosen []T) {

@@ -28,8 +28,8 @@ func (s subscription) wantsEvent(e event.Sequenced) bool {
 	return event.IsWanted(s.eventTypes, e.Type) && s.filters.matchEvent(e)
 }
 
-// OnSequenced inserts the deliveries. Rule EVT-8.
-func (FanOut) OnSequenced(ctx context.Context, tx pg.Tx, events []event.Sequenced) error {
+// QueueSequenced queues the deliveries. events_record_first chooses them in the same way. Rule EVT-8.
+func (FanOut) QueueSequenced(ctx context.Context, tx pg.Tx, b *pgx.Batch, events []event.Sequenced) error {
 	orgs := map[string]bool{}
 	var names []string
 	for _, e := range events {
@@ -71,14 +71,11 @@ func (FanOut) OnSequenced(ctx context.Context, tx pg.Tx, events []event.Sequence
 	if len(eventIDs) == 0 {
 		return nil
 	}
-	_, err = tx.Exec(ctx, `
+	b.Queue(`
 		INSERT INTO deliveries (org_id, endpoint_id, event_id, resource_id, resource_seq, status, created_at, attempt_after)
 		SELECT n.org_id, n.endpoint_id, n.event_id, n.resource_id, n.resource_seq, 'PENDING', $1, $1
 		FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::int[])
 			AS n (org_id, endpoint_id, event_id, resource_id, resource_seq)`,
 		tx.Now, orgIDs, endpoints, eventIDs, resources, resourceSeqs)
-	if err != nil {
-		return fmt.Errorf("insert %d deliveries: %w", len(eventIDs), err)
-	}
 	return nil
 }

@@ -92,7 +92,7 @@ func repeatBatches(ctx context.Context, runBatch func(context.Context) (hasMore 
 }
 
 func pruneEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) (hasMore bool, err error) {
-	err = db.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
+	err = db.InSystemPipelined(ctx, func(*pgx.Batch) {}, func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
 		hasMore = false
 		old, err := event.LockExpiring(ctx, tx, org, pruneBatchMax)
 		if err != nil || len(old) == 0 {
@@ -139,19 +139,19 @@ func pruneEvents(ctx context.Context, db *pg.DB, log *slog.Logger, org string) (
 			}
 		}
 		ids = ids[:len(old)]
-		b := &pgx.Batch{}
 		b.Queue(
 			`DELETE FROM delivery_attempts a USING deliveries d WHERE a.delivery_id = d.delivery_id AND d.endpoint_id = ANY ($1) AND d.event_id = ANY ($2)`,
 			endpoints, ids,
 		)
 		b.Queue(`DELETE FROM deliveries WHERE endpoint_id = ANY ($1) AND event_id = ANY ($2)`, endpoints, ids)
-		if err := tx.SendBatch(ctx, b).Close(); err != nil {
-			return fmt.Errorf("delete the deliveries of %d events: %w", len(ids), err)
-		}
+		event.QueueExpire(b, tx.Now, org, old)
 		hasMore = full
-		return event.Expire(ctx, tx, org, old)
+		return nil
 	})
-	return hasMore, err
+	if err != nil {
+		return false, fmt.Errorf("remove old events of %s: %w", org, err)
+	}
+	return hasMore, nil
 }
 
 func pruneAttempts(ctx context.Context, db *pg.DB, endpoint string) (hasMore bool, err error) {

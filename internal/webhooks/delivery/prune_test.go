@@ -11,6 +11,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/platform/pagination"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/platform/pg/pgtest"
 	"github.com/cofferpay/coffer/internal/webhooks/event"
 )
 
@@ -86,6 +87,7 @@ func TestTheFeedKeepsNinetyDaysAndTheLogThirty(t *testing.T) {
 	if got := w.job(job.ID); got.Queued != 9 || got.Delivered != 9 {
 		t.Errorf("got %+v, want what the feed has", got)
 	}
+	pgtest.ExpectLockException(t, w.db, "delivery.pruneEvents")
 }
 
 // Pending deliveries of a live endpoint are never deleted, and neither are young ones; pending

@@ -1,14 +1,15 @@
 // Package event stores the events of which organizations are notified. A Recorder writes an event in
 // the transaction of the change that it announces, with its data frozen. The Sequencer numbers
-// committed events afterwards and freezes the body that is signed and sent. ReadFeed returns the
-// same bytes.
+// committed events afterwards and freezes the body that is signed and sent; the first events of a
+// group of transfers have both from the beginning. ReadFeed returns the same bytes.
 //
 // The package rules out:
 //   - an event without its change or a change without its event (they are one transaction)
 //   - a body that changes once it has a sequence number (the table refuses it)
 //   - a gap in an organization's sequence (the number, the counter and the deliveries are one
 //     transaction)
-//   - a writer that waits for the writer of another organization or resource
+//   - a writer that waits for the writer of another organization or resource, but for groups of one
+//     organization, which number their events and wait for one COMMIT
 //
 // A crash leaves events without a sequence number, which the next step of any process numbers.
 package event
@@ -181,6 +182,9 @@ type Recorder struct {
 	// event. It is pure. An error says that no such object can be made, which is a bug. Package wire
 	// has the only one of the service.
 	ObjectOf func(t Type, data any) (object any, err error)
+	// Environment is webhook.Live or webhook.Test, as that of the Sequencer. Without it the Sequencer numbers every
+	// event.
+	Environment string
 }
 
 // freezeData returns the bytes of an event's data, which never change any more.
@@ -237,18 +241,9 @@ func (r Recorder) Record(ctx context.Context, tx pg.Tx, e Event) (string, error)
 // give it. A resource that already has an event makes the batch fail. It returns an error for an
 // event that cannot be encoded or has an unknown type.
 func (r Recorder) QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error {
-	n := len(events)
-	ids, orgs, types, kinds, resources := make([]string, n), make([]string, n), make([]string, n), make([]string, n),
-		make([]string, n)
-	customers, chains, data := make([]string, n), make([]string, n), make([][]byte, n)
-	for i, e := range events {
-		var err error
-		if data[i], err = r.freezeData(e); err != nil {
-			return err
-		}
-		ids[i], orgs[i], types[i], kinds[i], resources[i] = id.New("evt", now), e.OrgID, string(e.Type), e.ResourceKind,
-			e.ResourceID
-		customers[i], chains[i] = e.CustomerID, e.Chain
+	f, err := r.freezeFirst(now, events)
+	if err != nil {
+		return err
 	}
 	b.Queue(`
 		INSERT INTO events (event_id, org_id, type, resource_kind, resource_id, resource_seq,
@@ -256,8 +251,56 @@ func (r Recorder) QueueFirst(b *pgx.Batch, now time.Time, events ...Event) error
 		SELECT e.event_id, e.org_id, e.type, e.resource_kind, e.resource_id, 1, nullif(e.customer_id, ''), nullif(e.chain, ''), e.data, $9
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
 			AS e (event_id, org_id, type, resource_kind, resource_id, customer_id, chain, data)
-		ORDER BY e.event_id`, ids, orgs, types, kinds, resources, customers, chains, data, now)
+		ORDER BY e.event_id`, f.ids, f.orgs, f.types, f.kinds, f.resources, f.customers, f.chains, f.data, now)
 	return nil
+}
+
+// QueueNumberedFirst does what QueueFirst does for events of one organization, which get their numbers and their
+// deliveries with it. It is for groups that are written together, and is the last statement that is sent with the
+// COMMIT: from it on, the organization's counter is locked. A single step keeps to Record or QueueFirst, so that none
+// waits for the fsync of another. Rule EVT-17.
+func (r Recorder) QueueNumberedFirst(b *pgx.Batch, now time.Time, org string, events ...Event) error {
+	if r.Environment == "" {
+		return r.QueueFirst(b, now, events...)
+	}
+	f, err := r.freezeFirst(now, events)
+	if err != nil {
+		return err
+	}
+	extensions, heads := make([]bool, len(events)), make([][]byte, len(events))
+	for i, e := range events {
+		if e.OrgID != org {
+			return fmt.Errorf("record %s of %s: it is of %s and the group of %s", e.Type, e.ResourceID, e.OrgID, org)
+		}
+		extensions[i] = IsExtension(e.Type)
+		if heads[i], err = envelopeHead(r.Environment, f.ids[i], org, e.Type, now); err != nil {
+			return err
+		}
+	}
+	b.Queue(`SELECT events_record_first($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		org, now, f.ids, f.types, extensions, f.kinds, f.resources, f.customers, f.chains, heads, f.data)
+	return nil
+}
+
+// firstEvents are the columns of first events.
+type firstEvents struct {
+	ids, orgs, types, kinds, resources, customers, chains []string
+	data                                                  [][]byte
+}
+
+func (r Recorder) freezeFirst(now time.Time, events []Event) (f firstEvents, err error) {
+	for _, e := range events {
+		data, err := r.freezeData(e)
+		if err != nil {
+			return f, err
+		}
+		f.ids, f.orgs = append(f.ids, id.New("evt", now)), append(f.orgs, e.OrgID)
+		f.types = append(f.types, string(e.Type))
+		f.kinds, f.resources = append(f.kinds, e.ResourceKind), append(f.resources, e.ResourceID)
+		f.customers, f.chains = append(f.customers, e.CustomerID), append(f.chains, e.Chain)
+		f.data = append(f.data, data)
+	}
+	return f, nil
 }
 
 // encodeJSON encodes JSON as it is sent: compact, with &, < and > unescaped.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cofferpay/coffer/internal/platform/pg"
@@ -63,7 +64,7 @@ type ear struct {
 	refuse error
 }
 
-func (e *ear) OnSequenced(_ context.Context, _ pg.Tx, events []Sequenced) error {
+func (e *ear) QueueSequenced(_ context.Context, _ pg.Tx, _ *pgx.Batch, events []Sequenced) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.refuse != nil {

@@ -1,9 +1,9 @@
 package event
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -24,7 +24,7 @@ const (
 	errorPause  = 2 * time.Second // after an error
 )
 
-// Sequenced is an event with its sequence number and the body that is sent.
+// Sequenced is an event that has its sequence number, or gets it in this transaction.
 type Sequenced struct {
 	EventID     string
 	OrgID       string
@@ -33,15 +33,14 @@ type Sequenced struct {
 	ResourceSeq int // 1, 2, … within the resource
 	CustomerID  string
 	Chain       string
-	Sequence    int64 // 1, 2, … within the organization
-	Body        []byte
+	Sequence    int64 // 1, 2, … within the organization; 0 for a Listener
 }
 
 // Listener receives events in the transaction that numbers them, those of one resource in their
-// order. It writes to that transaction alone, and may be called again with the same events when the
-// transaction is run again.
+// order, just before they get their numbers. It reads what it needs and queues what it writes behind
+// the numbers. It may be called again with the same events when the transaction is run again.
 type Listener interface {
-	OnSequenced(ctx context.Context, tx pg.Tx, events []Sequenced) error
+	QueueSequenced(ctx context.Context, tx pg.Tx, b *pgx.Batch, events []Sequenced) error
 }
 
 // Sequencer gives each organization's events their numbers: 1, 2, … without a gap.
@@ -51,8 +50,11 @@ type Listener interface {
 // numbered in their order.
 //
 // Any number of processes may run a Sequencer. An advisory lock keeps them from doing the same
-// work. Correctness comes from the compare-and-swap of the counter and of each event's empty
-// sequence, and from the unique key on (organization, sequence). Rule EVT-4.
+// work. Correctness comes from the lock of each counter until the COMMIT, from the compare-and-swap of
+// each event's empty sequence, and from the unique key on (organization, sequence). Rule EVT-4.
+//
+// QueueNumberedFirst takes the same counters. A transaction that has one has sent its COMMIT, so no
+// writer waits for a process.
 type Sequencer struct {
 	DB          *pg.DB
 	Environment string // webhook.Live or webhook.Test
@@ -67,9 +69,6 @@ type Sequencer struct {
 	skipLock bool // a test turns the lock off to check correctness without it
 	batch    int  // a test makes batches small; 0 means batchMax
 }
-
-// errLostRace says that another sequencer was quicker. Nothing was written.
-var errLostRace = errors.New("another sequencer was faster")
 
 // Run numbers events until ctx ends.
 func (s *Sequencer) Run(ctx context.Context) error {
@@ -107,26 +106,18 @@ func (s *Sequencer) Run(ctx context.Context) error {
 // Step numbers one batch and returns the number of its events. It returns 0 when there is nothing
 // to do or when another process holds the lock.
 func (s *Sequencer) Step(ctx context.Context) (int, error) {
-	n := 0
-	err := s.DB.InSystem(ctx, func(ctx context.Context, tx pg.Tx) error {
-		n = 0
-		// A plan cached while the tables were small would be used, until the next ANALYZE, while
-		// they grow. Each batch therefore gets a plan of its own, over indexes.
-		var found, locked bool
-		look := &pgx.Batch{}
-		look.Queue(
-			`SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_seqscan', 'off', true)`,
-		)
-		look.Queue(`SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).
+	n, found := 0, false
+	err := s.DB.InSystemPipelined(ctx, func(b *pgx.Batch) {
+		b.Queue(`SELECT EXISTS (SELECT FROM events WHERE sequence IS NULL)`).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&found) })
-		if err := tx.SendBatch(ctx, look).Close(); err != nil {
-			return fmt.Errorf("look for events without a sequence: %w", err)
-		}
+	}, func(ctx context.Context, tx pg.Tx, b *pgx.Batch) error {
+		n = 0
 		if !found {
 			return nil
 		}
 		failpoint.Hit("W20")
 		if !s.skipLock {
+			var locked bool
 			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtextextended('coffer/event/sequencer', 0))`).
 				Scan(&locked)
 			if err != nil {
@@ -145,7 +136,7 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 				failpoint.Hit("D09")
 			}
 		}
-		if err := s.assignSequences(ctx, tx, batch); err != nil {
+		if err := s.queueNumbers(b, batch); err != nil {
 			return err
 		}
 		n = len(batch)
@@ -153,10 +144,10 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 		for i := range batch {
 			events[i] = batch[i].Sequenced
 		}
-		return s.Listener.OnSequenced(ctx, tx, events)
+		return s.Listener.QueueSequenced(ctx, tx, b, events)
 	})
-	if errors.Is(err, errLostRace) {
-		return 0, nil
+	if pg.ViolatesConstraint(err, "events_numbered_once") {
+		return 0, nil // another sequencer was faster, and nothing was written
 	}
 	if err != nil {
 		return 0, fmt.Errorf("sequence events: %w", err)
@@ -169,7 +160,6 @@ func (s *Sequencer) Step(ctx context.Context) (int, error) {
 
 type unnumbered struct {
 	Sequenced
-	data      []byte
 	createdAt time.Time
 }
 
@@ -191,7 +181,7 @@ func readUnnumbered(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, err
 			UNION SELECT event_id FROM picked
 		)
 		SELECT e.event_id, e.org_id, e.type, e.resource_id, e.resource_seq,
-		       coalesce(e.customer_id, ''), coalesce(e.chain, ''), e.data, e.created_at
+		       coalesce(e.customer_id, ''), coalesce(e.chain, ''), e.created_at
 		FROM earlier JOIN events e USING (event_id)
 		ORDER BY e.org_id, e.event_id`, limit)
 	if err != nil {
@@ -199,7 +189,7 @@ func readUnnumbered(ctx context.Context, tx pg.Tx, limit int) ([]unnumbered, err
 	}
 	batch, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (unnumbered, error) {
 		var e unnumbered
-		err := row.Scan(&e.EventID, &e.OrgID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain, &e.data,
+		err := row.Scan(&e.EventID, &e.OrgID, &e.Type, &e.ResourceID, &e.ResourceSeq, &e.CustomerID, &e.Chain,
 			&e.createdAt)
 		return e, err
 	})
@@ -229,82 +219,37 @@ func restoreResourceOrder(batch []unnumbered) []unnumbered {
 	return ordered
 }
 
-// assignSequences takes the next numbers of each organization and freezes the bodies. Rule EVT-2.
-func (s *Sequencer) assignSequences(ctx context.Context, tx pg.Tx, batch []unnumbered) error {
+// queueNumbers queues the numbers of events, with the bodies that follow from them. The counters are
+// locked from there to the COMMIT, which is sent with it. Rule EVT-2.
+func (s *Sequencer) queueNumbers(b *pgx.Batch, batch []unnumbered) error {
+	n := len(batch)
+	ids, orgs, offsets, heads := make([]string, n), make([]string, n), make([]int64, n), make([][]byte, n)
 	counts := map[string]int64{}
-	for _, e := range batch {
-		counts[e.OrgID]++
-	}
-	orgs := make([]string, 0, len(counts))
-	for org := range counts {
-		orgs = append(orgs, org)
-	}
-	slices.Sort(orgs)
-
-	if _, err := tx.Exec(ctx, `
-		INSERT INTO event_sequences (org_id, last) SELECT unnest($1::text[]), 0
-		ON CONFLICT (org_id) DO NOTHING`, orgs); err != nil {
-		return fmt.Errorf("open sequences: %w", err)
-	}
-	rows, err := tx.Query(ctx, `SELECT org_id, last FROM event_sequences WHERE org_id = ANY ($1)`, orgs)
-	if err != nil {
-		return fmt.Errorf("read sequences: %w", err)
-	}
-	last := map[string]int64{}
-	var org string
-	var current int64
-	if _, err := pgx.ForEachRow(
-		rows, []any{&org, &current}, func() error { last[org] = current; return nil },
-	); err != nil {
-		return fmt.Errorf("read sequences: %w", err)
-	}
-	oldLast, newLast := make([]int64, len(orgs)), make([]int64, len(orgs))
-	for i, org := range orgs {
-		oldLast[i], newLast[i] = last[org], last[org]+counts[org]
-	}
-
-	ids, numbers, bodies := make([]string, len(batch)), make([]int64, len(batch)), make([][]byte, len(batch))
-	for i := range batch {
-		e := &batch[i]
-		last[e.OrgID]++
-		e.Sequence = last[e.OrgID]
-		e.Body, err = encodeJSON(webhook.Envelope{
-			ID: e.EventID, Type: e.Type, Timestamp: webhook.At(e.createdAt), APIVersion: APIVersion,
-			Environment: s.Environment, OrganizationID: e.OrgID, Sequence: e.Sequence, Data: e.data,
-		})
-		if err != nil {
-			return fmt.Errorf("print event %s: %w", e.EventID, err)
+	for i, e := range batch {
+		var err error
+		if heads[i], err = envelopeHead(s.Environment, e.EventID, e.OrgID, e.Type, e.createdAt); err != nil {
+			return err
 		}
-		ids[i], numbers[i], bodies[i] = e.EventID, e.Sequence, e.Body
+		counts[e.OrgID]++
+		ids[i], orgs[i], offsets[i] = e.EventID, e.OrgID, counts[e.OrgID]
 	}
-
-	// One statement moves all counters, in the order of ids, so that two sequencers that do meet
-	// cannot deadlock.
-	tag, err := tx.Exec(ctx, `
-		UPDATE event_sequences s SET last = n.to_last
-		FROM (SELECT l.org_id, w.from_last, w.to_last
-		      FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (org_id, from_last, to_last)
-		      JOIN event_sequences l USING (org_id)
-		      ORDER BY l.org_id FOR UPDATE OF l) n
-		WHERE s.org_id = n.org_id AND s.last = n.from_last`, orgs, oldLast, newLast)
-	if err != nil {
-		return fmt.Errorf("move sequences: %w", err)
-	}
-	if tag.RowsAffected() != int64(len(orgs)) {
-		return errLostRace
-	}
-	tag, err = tx.Exec(ctx, `
-		UPDATE events e SET sequence = n.sequence, body = n.body
-		FROM unnest($1::text[], $2::bigint[], $3::bytea[]) AS n (event_id, sequence, body)
-		WHERE e.event_id = n.event_id AND e.sequence IS NULL`, ids, numbers, bodies)
-	if pg.ViolatesConstraint(err, "events_sequence_unique") {
-		return errLostRace
-	}
-	if err != nil {
-		return fmt.Errorf("number events: %w", err)
-	}
-	if tag.RowsAffected() != int64(len(batch)) {
-		return errLostRace
-	}
+	b.Queue(`SELECT events_number($1, $2, $3, $4)`, ids, orgs, offsets, heads)
 	return nil
+}
+
+// envelopeHead returns an event's body up to its number. The database adds the number and the data,
+// see event_body.
+func envelopeHead(environment, eventID, org string, t Type, createdAt time.Time) ([]byte, error) {
+	body, err := encodeJSON(webhook.Envelope{
+		ID: eventID, Type: t, Timestamp: webhook.At(createdAt), APIVersion: APIVersion,
+		Environment: environment, OrganizationID: org, Sequence: 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("print event %s: %w", eventID, err)
+	}
+	head, ok := bytes.CutSuffix(body, []byte(`1,"data":null}`))
+	if !ok {
+		return nil, fmt.Errorf("print event %s: %s does not end with its number and its data", eventID, body)
+	}
+	return head, nil
 }

@@ -66,6 +66,8 @@ func TestTheFunctionsThatLockAreKnown(t *testing.T) {
 		"deposit_decisions_use":      {"risk_answer_uses"},
 		"deposits_proof_live":        {"scan_cursors"},
 		"dispatch_orders_proof_live": {"scan_cursors"},
+		"events_number":              {"event_sequences", "events"},
+		"events_record_first":        {"event_sequences", "events", "deliveries"},
 		"fee_lines_bind":             {"invoice_sections"},
 		"finality_breaks_next":       {"scan_cursors"},
 		"finality_proofs_on_fork":    {"scan_cursors"},

@@ -106,10 +106,9 @@ var Coffer = mustIndex(&Order{
 		{"ledger accounts", []Lock{{Name: "ledger_accounts"}, {Name: "ledger_transfers"}}},
 		{"balances", []Lock{{Name: "ledger_balances", Fresh: "its account is new"}}},
 		{"signer journal", []Lock{{Name: "signer_identity"}, {Name: "signer_journal"}, {Name: "wallets"}}},
-	},
-	Groups: []Group{
 		{"events", []Lock{
 			{Name: "coffer/event/sequencer"},
+			{Name: "coffer/event/expiry/"},
 			{Name: "event_sequences", Strong: true},
 			{Name: "coffer/delivery/endpoints/"},
 			{Name: "coffer/delivery/jobs/"},
@@ -122,6 +121,8 @@ var Coffer = mustIndex(&Order{
 			{Name: "events", Fresh: "its id is new", Strong: true},
 			{Name: "event_gaps"},
 		}},
+	},
+	Groups: []Group{
 		{"audit chain", []Lock{
 			{Name: "coffer/audit/sealer"},
 			{Name: "audit_chain"},
@@ -207,6 +208,10 @@ var Coffer = mustIndex(&Order{
 			Taken: []string{"scan_cursors"},
 		},
 		{Number: 9, Function: "journal.RestoreDatabase"},
+		{
+			Number: 10, Function: "delivery.pruneEvents", Held: []string{"delivery_attempts", "deliveries", "events"},
+			Taken: []string{"event_sequences"},
+		},
 	},
 })
 

@@ -137,13 +137,13 @@ func benchBatches(ctx context.Context, w *benchEnv) (err error) {
 	if b, err = e.Payouts.Approve(ctx, e.org, b.ID, b.ContentHash, audit.User("usr_approver")); err != nil {
 		return err
 	}
-	cpuBefore := w.readCPUTime()
+	workBefore := w.readWork()
 	began = time.Now()
 	if err := e.Payouts.Expand(ctx, e.org, b.ID); err != nil {
 		return err
 	}
 	took = time.Since(began)
-	work := w.readCPUTime().subtract(cpuBefore)
+	spent := w.readWork().subtract(workBefore)
 	var made int
 	err = e.db.ReadOrg(ctx, e.org, func(ctx context.Context, tx pg.Tx) error {
 		return tx.QueryRow(ctx, `
@@ -158,10 +158,8 @@ func benchBatches(ctx context.Context, w *benchEnv) (err error) {
 	rate := batchRows / took.Seconds()
 	w.table.addRow(row{
 		figure: fmt.Sprintf("%d rows become withdrawals", batchRows), result: fmt.Sprintf("%.0f/s", rate),
-		compared: fmt.Sprintf("%s; CPU each: %s here, %s in the database",
-			formatRatio(rate, w.table.tpcb8, "pgbench at 8 clients"), formatDuration(work.process/batchRows),
-			formatDuration(work.database/batchRows)),
-		target: formatTarget(rate >= batchExpandGoal, fmt.Sprintf("%d/s", batchExpandGoal)),
+		compared: joinParts(formatRatio(rate, w.table.tpcb8, "pgbench at 8 clients"), spent.formatEach(batchRows)),
+		target:   formatTarget(rate >= batchExpandGoal, fmt.Sprintf("%d/s", batchExpandGoal)),
 	})
 	return w.benchRowGrant(ctx, e, treasury, b)
 }

@@ -42,9 +42,9 @@ func benchBilling(ctx context.Context, w *benchEnv) (err error) {
 	}
 	defer db.Close()
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	began, cpuBefore := time.Now(), w.readCPUTime()
+	began, workBefore := time.Now(), w.readWork()
 	r, err := s.IssueInvoices(ctx, billedMonth, orgID, audit.Operator("bench"))
-	issued, work := time.Since(began), w.readCPUTime().subtract(cpuBefore)
+	issued, work := time.Since(began), w.readWork().subtract(workBefore)
 	if err == nil && (len(r.Invoices) != 1 || r.Invoices[0].Document.Sections[0].Lines != billedLines) {
 		err = fmt.Errorf("got %+v, want an invoice of %d lines", r, billedLines)
 	}
@@ -67,7 +67,7 @@ func benchBilling(ctx context.Context, w *benchEnv) (err error) {
 		target: formatTarget(issued < issueGoal, fmt.Sprintf("under %s", issueGoal)),
 	})
 	inv := r.Invoices[0]
-	began, cpuBefore = time.Now(), w.readCPUTime()
+	began, workBefore = time.Now(), w.readWork()
 	if err := inv.Document.PDF(io.Discard); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func benchBilling(ctx context.Context, w *benchEnv) (err error) {
 		return err
 	}
 	csv := time.Since(began)
-	work = w.readCPUTime().subtract(cpuBefore)
+	work = w.readWork().subtract(workBefore)
 	began = time.Now()
 	err = conn.QueryRow(ctx, `
 		SELECT count(t::text) FROM (SELECT * FROM fee_lines ORDER BY incurred_at, fee_line_id) t`).Scan(&rows)
@@ -103,7 +103,7 @@ func benchBilling(ctx context.Context, w *benchEnv) (err error) {
 }
 
 // formatWork formats the processor time of a figure, which other programs on the machine do not change.
-func formatWork(c cpuTime) string {
+func formatWork(c work) string {
 	return fmt.Sprintf("; CPU: %s here, %s in the database", formatDuration(c.process), formatDuration(c.database))
 }
 

@@ -245,19 +245,18 @@ func (w *benchEnv) benchCheckoutCreation(ctx context.Context, e *checkoutEnv) er
 		return err
 	}
 	e.made.Store(0)
-	cpuBefore := w.readCPUTime()
+	workBefore := w.readWork()
 	took, n, err := runCallers(ctx, connections, w.duration, post)
 	if err != nil {
 		return err
 	}
-	work, perCheckout := w.readCPUTime().subtract(cpuBefore), time.Duration(max(1, e.made.Load()))
+	spent := w.readWork().subtract(workBefore)
 	w.table.addRow(row{
 		figure: fmt.Sprintf("POST /checkouts, %d connections", connections),
 		result: fmt.Sprintf("%.0f/s, p50 %s, p99 %s", n, formatDuration(took.percentile(0.5)),
 			formatDuration(took.percentile(0.99))),
-		compared: fmt.Sprintf("%s; CPU each: %s here, %s in the database",
-			formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"), formatDuration(work.process/perCheckout),
-			formatDuration(work.database/perCheckout)),
+		compared: joinParts(formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"),
+			spent.formatEach(int(e.made.Load()))),
 		target: formatTarget(n >= createdGoal, fmt.Sprintf("%d/s", createdGoal)),
 	})
 	return nil
@@ -661,9 +660,9 @@ func (w *benchEnv) benchPayerStreams(ctx context.Context, e *checkoutEnv) error 
 		return err
 	}
 	before := measureMemory()
-	idle := w.readCPUTime()
+	idle := w.readWork()
 	sleepContext(ctx, w.duration/3)
-	idleWork := w.readCPUTime().subtract(idle)
+	idleWork := w.readWork().subtract(idle)
 	streams := make([]*payerStream, 0, len(ids))
 	defer func() {
 		for _, s := range streams {
@@ -679,9 +678,9 @@ func (w *benchEnv) benchPayerStreams(ctx context.Context, e *checkoutEnv) error 
 		streams = append(streams, s)
 	}
 	opened := time.Since(began)
-	busy := w.readCPUTime()
+	busy := w.readWork()
 	sleepContext(ctx, w.duration/3)
-	work := w.readCPUTime().subtract(busy).subtract(idleWork)
+	work := w.readWork().subtract(busy).subtract(idleWork)
 	memory := max(0, measureMemory()-before)
 	seconds := (w.duration / 3).Seconds()
 	w.table.addRow(row{

@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,12 +75,12 @@ func benchPgbench(ctx context.Context, w *benchEnv) error {
 			"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)), "-T",
 			strconv.Itoa(max(1, int(w.duration.Seconds()))), url,
 		}
-		cpuBefore := w.readCPUTime()
+		workBefore := w.readWork()
 		output, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, output)
 		}
-		work := w.readCPUTime().subtract(cpuBefore)
+		spent := w.readWork().subtract(workBefore)
 		found := tps.FindSubmatch(output)
 		if found == nil {
 			return fmt.Errorf("pgbench said %s", output)
@@ -85,13 +89,9 @@ func benchPgbench(ctx context.Context, w *benchEnv) error {
 		if err != nil {
 			return err
 		}
-		perTransaction := time.Duration(max(1, n*max(1, w.duration.Seconds())))
 		w.table.addRow(row{
 			figure: fmt.Sprintf("pgbench, tpcb-like, %d clients", clients), result: fmt.Sprintf("%.0f/s", n),
-			compared: fmt.Sprintf(
-				"CPU each: %s here, %s in the database", formatDuration(work.process/perTransaction),
-				formatDuration(work.database/perTransaction),
-			),
+			compared: spent.formatEach(int(n * max(1, w.duration.Seconds()))),
 		})
 		w.table.tpcb8 = n
 	}
@@ -112,17 +112,29 @@ func benchProgram() (string, error) {
 	return path, nil
 }
 
-// benchBareWriter measures the least that a writer of transfers can do: one connection, two tables,
-// no organization, no key, no event, no HTTP.
-func benchBareWriter(ctx context.Context, w *benchEnv) error {
+// bareWriter does the least that a writer of transfers can do: one connection, two tables, no organization, no key and
+// no event. It writes the transfers that wait in one transaction.
+type bareWriter struct {
+	conn    *pgx.Conn
+	line    groupcommit.Writer[[2]int64, struct{}]
+	server  *http.Server
+	address string // where it answers POST like the service
+}
+
+// openBareWriter returns the bare writer of this run.
+func (w *benchEnv) openBareWriter(ctx context.Context) (*bareWriter, error) {
+	if w.bare != nil {
+		return w.bare, nil
+	}
 	if err := w.execAsSuperuser(ctx, local.Database, `CREATE DATABASE bare`); err != nil {
-		return err
+		return nil, err
 	}
 	conn, err := pgx.Connect(ctx, w.cluster.SuperURL("bare"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	b := &bareWriter{conn: conn}
+	w.bare = b
 	_, err = conn.Exec(ctx, fmt.Sprintf(`
 		CREATE TABLE accounts (id bigint PRIMARY KEY, balance numeric(78,0) NOT NULL CHECK (balance >= 0));
 		CREATE TABLE transfers (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -130,10 +142,10 @@ func benchBareWriter(ctx context.Context, w *benchEnv) error {
 		INSERT INTO accounts SELECT n, %d FROM generate_series(0, %d) n;
 		ANALYZE accounts`, customerUnits, customers))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	line := groupcommit.Writer[[2]int64, struct{}]{GroupMax: 256, WaitingMax: 1024, WorkMax: time.Minute}
-	line.ProcessGroup = func(ctx context.Context, asked [][2]int64) []groupcommit.Answer[struct{}] {
+	b.line = groupcommit.Writer[[2]int64, struct{}]{GroupMax: 256, WaitingMax: 1024, WorkMax: time.Minute}
+	b.line.ProcessGroup = func(ctx context.Context, asked [][2]int64) []groupcommit.Answer[struct{}] {
 		answers := make([]groupcommit.Answer[struct{}], len(asked))
 		if err := writeTransfers(ctx, conn, asked); err != nil {
 			for i := range answers {
@@ -141,6 +153,80 @@ func benchBareWriter(ctx context.Context, w *benchEnv) error {
 			}
 		}
 		return answers
+	}
+	return b, b.serve(ctx)
+}
+
+// serve answers POST with a JSON body as large as the service's answer, behind the same HTTP server.
+func (b *bareWriter) serve(ctx context.Context) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	b.address = l.Addr().String()
+	b.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(b.answer)}
+	go func() {
+		if err := b.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			printProgress("the bare writer's listener ended: %v", err)
+		}
+	}()
+	return nil
+}
+
+// bareTransfer is the request and, with an id and a time, the answer.
+type bareTransfer struct {
+	ID             string    `json:"id,omitempty"`
+	Status         string    `json:"status,omitempty"`
+	IdempotencyKey string    `json:"idempotencyKey"`
+	MintID         int       `json:"mintId"`
+	Amount         string    `json:"amount"`
+	From           party     `json:"from"`
+	To             party     `json:"to"`
+	CreatedAt      time.Time `json:"createdAt,omitzero"`
+}
+
+func (b *bareWriter) answer(rw http.ResponseWriter, r *http.Request) {
+	var t bareTransfer
+	if err := json.NewDecoder(r.Body).Decode(&t); err != nil {
+		http.Error(rw, err.Error(), http.StatusBadRequest)
+		return
+	}
+	debit, err := t.From.account()
+	credit, creditErr := t.To.account()
+	if err = errors.Join(err, creditErr); err != nil {
+		http.Error(rw, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if _, err := b.line.SubmitAndWait(r.Context(), [2]int64{debit, credit}); err != nil {
+		http.Error(rw, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	t.ID, t.Status, t.CreatedAt = "tr_01J9ZW3M8Q4S5T6V7W8X9YZABC", "COMPLETED", time.Now()
+	rw.Header().Set("Content-Type", "application/json")
+	rw.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(rw).Encode(t)
+}
+
+// account returns the number of a party's account: a customer has the one of its name, a product the last.
+func (p party) account() (int64, error) {
+	if p.Product != "" {
+		return customers, nil
+	}
+	return strconv.ParseInt(strings.TrimPrefix(p.CustomerID, "c"), 10, 64)
+}
+
+func (b *bareWriter) close() error {
+	if b.server != nil {
+		return errors.Join(b.server.Close(), b.conn.Close(context.Background()))
+	}
+	return b.conn.Close(context.Background())
+}
+
+// benchBareWriter measures the bare writer without HTTP.
+func benchBareWriter(ctx context.Context, w *benchEnv) error {
+	b, err := w.openBareWriter(ctx)
+	if err != nil {
+		return err
 	}
 	for _, c := range []struct {
 		name string
@@ -153,7 +239,7 @@ func benchBareWriter(ctx context.Context, w *benchEnv) error {
 			} else if debit == credit {
 				credit = (credit + 1) % customers
 			}
-			_, err := line.SubmitAndWait(ctx, [2]int64{debit, credit})
+			_, err := b.line.SubmitAndWait(ctx, [2]int64{debit, credit})
 			return err
 		})
 		if err != nil {

@@ -9,6 +9,9 @@
 //   - FOR=15s: how long each figure is taken
 //   - WATCHED: how many addresses are watched, if not ten million
 //   - BENCH_CUSTOMERS: with how many customers the reads and the pages are taken, if not a million
+//   - BENCH_ROWS: how many rows the table that has grown has, if not a million
+//   - PROFILE: a file for the processor profile of the whole run
+//   - SETTINGS=shared_buffers=1GB,wal_compression=on: settings of the server, which has its defaults otherwise
 //   - BENCH_CHECKOUTS: with how many checkouts the page of a payer is taken, if not a million
 package main
 
@@ -18,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"syscall"
@@ -53,6 +57,9 @@ var figures = []figure{
 	{"webhooks", "webhooks to a fast local receiver", benchWebhooks},
 	{"signatures", "what signatures of people cost the signer", benchSignatures},
 	{"withdrawals", "POST /withdraw and POST /deposit from 64 connections", benchWithdrawals},
+	{"life", "transfers with number, seal and delivery", benchLife},
+	{"broadcast", "withdrawals from accepted to broadcast", benchBroadcast},
+	{"growing", "another posting in a table that has grown", benchGrowing},
 	{"start", "cold start of coffer serve", benchStart},
 }
 
@@ -78,8 +85,23 @@ func run(ctx context.Context) (err error) {
 			return fmt.Errorf("ONLY: there is no figure %q", name)
 		}
 	}
+	if path := os.Getenv("PROFILE"); path != "" {
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	settings, err := readSettings(os.Getenv("SETTINGS"))
+	if err != nil {
+		return err
+	}
 	began := time.Now()
-	w, err := newBenchEnv(ctx, duration)
+	w, err := newBenchEnv(ctx, duration, settings)
 	if err != nil {
 		return err
 	}
@@ -100,6 +122,22 @@ func run(ctx context.Context) (err error) {
 	printProgress("%s  done", time.Since(began).Round(time.Second))
 	fmt.Print(w.table.formatMarkdown(w.machine))
 	return nil
+}
+
+// readSettings reads settings of the server, separated by commas.
+func readSettings(text string) (map[string]string, error) {
+	settings := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, fmt.Errorf("SETTINGS: %q is no setting such as wal_compression=on", part)
+		}
+		settings[name] = value
+	}
+	return settings, nil
 }
 
 func printProgress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

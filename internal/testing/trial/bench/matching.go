@@ -49,11 +49,11 @@ func benchMatching(ctx context.Context, w *benchEnv) (err error) {
 	before := readHeap()
 	building := newHeapWatch()
 	building.startWatch()
-	cpuBefore, began := w.readCPUTime(), time.Now()
+	workBefore, began := w.readWork(), time.Now()
 	if err := filtered.Refresh(ctx); err != nil {
 		return errors.Join(err, fmt.Errorf("heap at most %d MB", building.stopWatch()>>20))
 	}
-	built, used, buildMax := time.Since(began), w.readCPUTime().subtract(cpuBefore), building.stopWatch()
+	built, used, buildMax := time.Since(began), w.readWork().subtract(workBefore), building.stopWatch()
 	heapGrowth := int64(readHeap()) - int64(before)
 	stats, _ := filtered.Stats()
 	w.table.addRow(row{
@@ -95,13 +95,13 @@ func (w *benchEnv) measureMatching(
 	ctx context.Context, figure string, share, watched int, filtered, index *wallet.Matcher,
 ) error {
 	var took [2]durations
-	var used [2]cpuTime
+	var used [2]work
 	for turn := range 2 * turns {
 		matcher := filtered
 		if turn%2 == 1 {
 			matcher = index
 		}
-		cpuBefore := w.readCPUTime()
+		workBefore := w.readWork()
 		for end := time.Now().Add(w.duration / (2 * turns)); time.Now().Before(end); {
 			block := make([]chain.Address, recipients)
 			for i := range block {
@@ -122,7 +122,7 @@ func (w *benchEnv) measureMatching(
 				return fmt.Errorf("%d of %d recipients are ours, want %d", len(match.Wallets), recipients, share)
 			}
 		}
-		spent := w.readCPUTime().subtract(cpuBefore)
+		spent := w.readWork().subtract(workBefore)
 		used[turn%2].process += spent.process
 		used[turn%2].database += spent.database
 	}

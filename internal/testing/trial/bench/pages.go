@@ -367,13 +367,13 @@ func openStream(ctx context.Context, addr, host, path, cookie string) (net.Conn,
 type idleFigure struct {
 	memory int64
 	conns  int
-	work   cpuTime
+	work   work
 }
 
 func (c *crowd) measureIdle(ctx context.Context, duration time.Duration) (f idleFigure, err error) {
-	before := readCPUTime(c.cluster)
+	before := readWork(c.cluster)
 	sleepContext(ctx, duration)
-	f.work = readCPUTime(c.cluster).subtract(before)
+	f.work = readWork(c.cluster).subtract(before)
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

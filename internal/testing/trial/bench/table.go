@@ -37,6 +37,11 @@ func formatRatio(a, b float64, reference string) string {
 	return fmt.Sprintf("%.2f of %s", a/b, reference)
 }
 
+// joinParts joins the parts of a cell that are not empty.
+func joinParts(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "; ")
+}
+
 // formatTarget says whether a figure is on the right side of its target.
 func formatTarget(ok bool, target string) string {
 	if ok {
@@ -58,7 +63,7 @@ func (t *table) formatMarkdown(machine string) string {
 }
 
 // thisMachine describes the machine to a reader of the table.
-func thisMachine(postgres string) string {
+func thisMachine(postgres string, settings map[string]string) string {
 	cpu := "an unknown processor"
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(info)) {
@@ -68,8 +73,13 @@ func thisMachine(postgres string) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%d cores of %s, %s/%s, %s, PostgreSQL %s with its defaults, service, database and callers together",
-		runtime.NumCPU(), cpu, runtime.GOOS, runtime.GOARCH, runtime.Version(), postgres)
+	serverSettings := "its defaults"
+	if len(settings) > 0 {
+		serverSettings = strings.Trim(fmt.Sprint(settings), "map[]")
+	}
+	return fmt.Sprintf("%d cores of %s, %s/%s, %s, PostgreSQL %s with %s, service, database and callers together",
+		runtime.NumCPU(), cpu, runtime.GOOS, runtime.GOARCH, runtime.Version(), postgres,
+		serverSettings)
 }
 
 // durations lists how long each of many operations took.

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http/httptest"
 	"sync/atomic"
-	"time"
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/chain/sim"
@@ -104,19 +103,17 @@ func (w *benchEnv) benchPosts(
 		}
 		return callers[i].post(path, posted)
 	}
-	cpuBefore := w.readCPUTime()
+	workBefore := w.readWork()
 	took, n, err := runCallers(ctx, connections, w.duration, post)
 	if err != nil {
 		return r, err
 	}
-	work, perPost := w.readCPUTime().subtract(cpuBefore), time.Duration(max(1, made.Load()))
+	spent := w.readWork().subtract(workBefore)
 	return row{
 		result: fmt.Sprintf("%.0f/s, p50 %s, p99 %s", n, formatDuration(took.percentile(0.5)),
 			formatDuration(took.percentile(0.99))),
-		compared: fmt.Sprintf("%s; CPU each: %s here, %s in the database",
-			formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"), formatDuration(work.process/perPost),
-			formatDuration(work.database/perPost)),
-		target: formatTarget(n >= goal, fmt.Sprintf("%.0f/s", goal)),
+		compared: joinParts(formatRatio(n, w.table.tpcb8, "pgbench at 8 clients"), spent.formatEach(int(made.Load()))),
+		target:   formatTarget(n >= goal, fmt.Sprintf("%.0f/s", goal)),
 	}, nil
 }
 

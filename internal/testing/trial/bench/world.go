@@ -26,6 +26,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/pg/local"
 	"github.com/cofferpay/coffer/internal/platform/seal"
 	"github.com/cofferpay/coffer/internal/service"
+	"github.com/cofferpay/coffer/webhook"
 )
 
 const (
@@ -47,9 +48,11 @@ type benchEnv struct {
 	server   *http.Server
 	address  string
 	made     atomic.Int64 // transfers, by all callers
+	bare     *bareWriter  // once a figure needs it
+	meter    *pgx.Conn    // reads the position of the write-ahead log; once a figure needs it
 }
 
-func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err error) {
+func newBenchEnv(ctx context.Context, duration time.Duration, settings map[string]string) (w *benchEnv, err error) {
 	w = &benchEnv{duration: duration}
 	defer func() {
 		if err != nil {
@@ -64,7 +67,7 @@ func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err 
 		return w, err
 	}
 	if w.cluster, err = local.Start(ctx, local.Options{
-		Dir: filepath.Join(w.dir, "postgres"), Ephemeral: true, TCP: true,
+		Dir: filepath.Join(w.dir, "postgres"), Ephemeral: true, TCP: true, Settings: settings,
 	}); err != nil {
 		return w, err
 	}
@@ -88,7 +91,7 @@ func newBenchEnv(ctx context.Context, duration time.Duration) (w *benchEnv, err 
 	if err != nil {
 		return w, err
 	}
-	w.machine = thisMachine(version)
+	w.machine = thisMachine(version, settings)
 	return w, w.startAPI(ctx)
 }
 
@@ -150,7 +153,7 @@ func (w *benchEnv) startAPI(ctx context.Context) error {
 		return err
 	}
 	w.address = l.Addr().String()
-	parts := service.New(service.Config{}, service.Parts{
+	parts := service.New(service.Config{Environment: webhook.Test}, service.Parts{
 		DB: w.db, AttestKey: make([]byte, ed25519.PublicKeySize), Chains: chain.Chains{}, // it attests no address
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -169,6 +172,12 @@ func (w *benchEnv) startAPI(ctx context.Context) error {
 
 func (w *benchEnv) closeAll() error {
 	var errs []error
+	if w.meter != nil {
+		errs = append(errs, w.meter.Close(context.Background()))
+	}
+	if w.bare != nil {
+		errs = append(errs, w.bare.close())
+	}
 	if w.server != nil {
 		errs = append(errs, w.server.Close())
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cofferpay/coffer/internal/testing/part"
 )
 
 // The scripts are events in short: action, package, test, seconds or output, separated by spaces.
@@ -393,6 +395,24 @@ func TestAShortPlanLeavesOutChainsTrialsAndLongTests(t *testing.T) {
 	}
 }
 
+func TestTheTurnsOfAFewDaysRunEveryPackage(t *testing.T) {
+	t.Setenv(part.AllEnv, "all")
+	if got := leftForAnotherDay(); len(got) > 0 {
+		t.Errorf("got %v left out of a run of all", got)
+	}
+	t.Setenv(part.AllEnv, "")
+	today, _ := part.Today(len(turns))
+	var want []string
+	for day, list := range turns {
+		if day != today {
+			want = append(want, list...)
+		}
+	}
+	if got := leftForAnotherDay(); !slices.Equal(got, want) || len(got) == 0 || slices.Contains(got, turns[today][0]) {
+		t.Errorf("got %v left for another day, want %v", got, want)
+	}
+}
+
 // The lists of plan.go name what there is, and a selection is needed.
 func TestListsNameWhatThereIs(t *testing.T) {
 	t.Parallel()
@@ -416,6 +436,11 @@ func TestListsNameWhatThereIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		return f, true
+	}
+	for _, dir := range slices.Concat(turns...) {
+		if f, ok := read(dir); !ok || len(f.tests) == 0 {
+			t.Errorf("turns name %s, which has no test", dir)
+		}
 	}
 	for _, s := range selections {
 		f, ok := read(s.dir)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/cofferpay/coffer/internal/testing/part"
 )
 
 // raceArgsBytesMax is less than what Linux takes as one argument of a program, 128 KB.
@@ -116,6 +118,30 @@ var racedWhole = []string{
 	"internal/control/freeze", "internal/control/whitelist", "internal/fee", "internal/identity/memberchange",
 	"internal/identity/operator", "internal/journal", "internal/platform/freeport", "internal/testing/trial/trials",
 	"internal/webhooks/event",
+}
+
+// turns are packages that play the whole service over local chains for minutes. One list runs a day, in UTC, and
+// COFFER_PARTS=all runs both. What the trials play together is tested in the packages of its parts every day.
+var turns = [][]string{
+	{
+		"internal/testing/trial/swaps", "internal/testing/trial/payers", "internal/testing/trial/flagged",
+		"internal/testing/trial/integrate",
+	},
+	{
+		"internal/testing/trial/refunds", "internal/testing/trial/checkouts", "internal/testing/trial/nonceaccounts",
+		"internal/testing/trial/tokens", "internal/testing/trial/stories", "internal/testing/trial/payouts",
+	},
+}
+
+// leftForAnotherDay returns the folders that have another day than today.
+func leftForAnotherDay() (dirs []string) {
+	today, isAll := part.Today(len(turns))
+	for day, list := range turns {
+		if !isAll && day != today {
+			dirs = append(dirs, list...)
+		}
+	}
+	return dirs
 }
 
 // longFirst are the folders of the packages whose tests take longest. They begin first in each run, so that no
