@@ -239,6 +239,8 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER withdrawals_keep BEFORE UPDATE ON withdrawals FOR EACH ROW EXECUTE FUNCTION withdrawals_keep();
+-- Decisions refer to a withdrawal without a foreign key.
+CREATE TRIGGER withdrawals_stay BEFORE DELETE OR TRUNCATE ON withdrawals FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- What a restore wrote stays, and what is owed only falls.
 CREATE FUNCTION withdrawals_restored_keep() RETURNS trigger LANGUAGE plpgsql
@@ -392,25 +394,32 @@ CREATE TRIGGER withdrawals_void_first BEFORE UPDATE ON withdrawals
 
 -- A withdrawal is held, and ends together with its hold and its charge.
 CREATE FUNCTION withdrawals_book() RETURNS trigger LANGUAGE plpgsql
-    SET search_path = public, pg_temp SET enable_seqscan = off AS $$
+    SET search_path = public, pg_temp SET enable_seqscan = off SET enable_sort = off AS $$
 DECLARE
-    w      record;
-    posted text[] := ARRAY(SELECT cause_kind FROM ledger_transfers WHERE cause_id = NEW.withdrawal_id AND leg = 0
-        AND cause_kind IN ('WITHDRAWAL_HOLD', 'WITHDRAWAL_END', 'WITHDRAWAL_CHARGE', 'WITHDRAWAL_CHARGE_RETURN'));
-    broken text;
+    w record;
 BEGIN
-    SELECT status, charged, amount + charge_held - charged AS back, charge_held - charged AS rest
-    INTO w FROM withdrawals WHERE withdrawal_id = NEW.withdrawal_id;
-    broken := CASE
-        WHEN 'WITHDRAWAL_HOLD' = ANY (posted) = (w.status = 'BLOCKED') THEN 'withdrawals_held'
-        WHEN 'WITHDRAWAL_END' = ANY (posted) <> (w.status = 'COMPLETED' OR w.status IN ('FAILED', 'REJECTED', 'CANCELLED') AND w.back > 0)
+    -- Each posting is asked for in the order of the key of causes, which no other index has: a session keeps the plan
+    -- that it made for small tables.
+    SELECT status, CASE
+        WHEN ((SELECT true FROM ledger_transfers t WHERE t.cause_kind = 'WITHDRAWAL_HOLD' AND t.leg = 0
+                AND t.cause_id >= NEW.withdrawal_id AND t.cause_id <= NEW.withdrawal_id ORDER BY t.cause_id LIMIT 1) IS NOT NULL)
+            = (status = 'BLOCKED') THEN 'withdrawals_held'
+        WHEN ((SELECT true FROM ledger_transfers t WHERE t.cause_kind = 'WITHDRAWAL_END' AND t.leg = 0
+                AND t.cause_id >= NEW.withdrawal_id AND t.cause_id <= NEW.withdrawal_id ORDER BY t.cause_id LIMIT 1) IS NOT NULL)
+            <> (status = 'COMPLETED' OR status IN ('FAILED', 'REJECTED', 'CANCELLED') AND amount + charge_held - charged > 0)
             THEN 'withdrawals_ended'
-        WHEN w.charged > 0 AND 'WITHDRAWAL_CHARGE' <> ALL (posted)
-            OR w.status = 'COMPLETED' AND w.rest > 0 AND 'WITHDRAWAL_CHARGE_RETURN' <> ALL (posted) THEN 'withdrawals_charge_posted'
-        END;
-    IF broken IS NOT NULL THEN
+        WHEN charged > 0
+                AND (SELECT true FROM ledger_transfers t WHERE t.cause_kind = 'WITHDRAWAL_CHARGE' AND t.leg = 0
+                    AND t.cause_id >= NEW.withdrawal_id AND t.cause_id <= NEW.withdrawal_id ORDER BY t.cause_id LIMIT 1) IS NULL
+            OR status = 'COMPLETED' AND charge_held - charged > 0
+                AND (SELECT true FROM ledger_transfers t WHERE t.cause_kind = 'WITHDRAWAL_CHARGE_RETURN' AND t.leg = 0
+                    AND t.cause_id >= NEW.withdrawal_id AND t.cause_id <= NEW.withdrawal_id ORDER BY t.cause_id LIMIT 1) IS NULL
+            THEN 'withdrawals_charge_posted'
+        END AS broken
+    INTO w FROM withdrawals WHERE withdrawal_id = NEW.withdrawal_id;
+    IF w.broken IS NOT NULL THEN
         RAISE EXCEPTION 'withdrawal % is %, and the books say something else', NEW.withdrawal_id, w.status
-            USING ERRCODE = 'check_violation', CONSTRAINT = broken;
+            USING ERRCODE = 'check_violation', CONSTRAINT = w.broken;
     END IF;
     RETURN NULL;
 END $$;
@@ -490,8 +499,6 @@ CREATE TABLE withdrawal_decisions (
     actor_id      text NOT NULL,
     risk          jsonb,           -- the whole input of the risk gate; NULL: it was not applied
     CONSTRAINT withdrawal_decisions_pkey PRIMARY KEY (withdrawal_id, decision_id),
-    CONSTRAINT withdrawal_decisions_withdrawal FOREIGN KEY (org_id, withdrawal_id)
-        REFERENCES withdrawals (org_id, withdrawal_id),
     CONSTRAINT withdrawal_decisions_act_known CHECK (
         CASE act WHEN 'REQUESTED' THEN status IN ('AWAITING_APPROVAL', 'PROCESSING', 'BLOCKED')
                  WHEN 'APPROVAL_ADDED' THEN status = 'AWAITING_APPROVAL'
@@ -508,6 +515,25 @@ SELECT coffer_tenant('withdrawal_decisions',
     'SELECT, INSERT (org_id, withdrawal_id, at, act, status, reasons, gates, note, actor_kind, actor_id, risk)');
 CREATE TRIGGER withdrawal_decisions_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON withdrawal_decisions
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+-- A decision is about a withdrawal of its organization. A foreign key would check row by row, by a plan that a session
+-- made while there were few withdrawals, and that reads all of the organization's.
+CREATE FUNCTION withdrawal_decisions_refer() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, public, pg_temp SET enable_seqscan = off SET enable_sort = off AS $$
+DECLARE
+    lost text;
+BEGIN
+    SELECT a.withdrawal_id INTO lost FROM added a
+    WHERE (SELECT w.org_id FROM public.withdrawals w
+        WHERE w.withdrawal_id >= a.withdrawal_id AND w.withdrawal_id <= a.withdrawal_id ORDER BY w.withdrawal_id LIMIT 1) IS DISTINCT FROM a.org_id
+    LIMIT 1;
+    IF lost IS NOT NULL THEN
+        RAISE EXCEPTION 'the organization has no withdrawal %', lost
+            USING ERRCODE = 'foreign_key_violation', CONSTRAINT = 'withdrawal_decisions_withdrawal';
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER withdrawal_decisions_withdrawal AFTER INSERT ON withdrawal_decisions
+    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION withdrawal_decisions_refer();
 CREATE FUNCTION withdrawal_decisions_use() RETURNS trigger LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN

@@ -171,6 +171,9 @@ CREATE INDEX dispatch_orders_due ON dispatch_orders (chain, wallet_id, created_a
 -- What is in transactions that are not final.
 CREATE INDEX dispatch_orders_on_the_way ON dispatch_orders (org_id)
     WHERE status IN ('SLOTTED', 'SIGNED', 'BROADCAST', 'STUCK');
+-- What waits for a reason. Few orders do, and a new one has no entry.
+CREATE INDEX dispatch_orders_waiting ON dispatch_orders (waiting_for, org_id, mint_id)
+    WHERE status = 'QUEUED' AND waiting_for IS NOT NULL;
 CREATE INDEX dispatch_orders_proven ON dispatch_orders (chain, proof_id) WHERE status IN ('PAID', 'FAILED');
 CREATE INDEX dispatch_orders_tx_members ON dispatch_orders (tx_lead_id) WHERE tx_lead_id IS NOT NULL;
 -- One open sweep and one open close of a mint at an address, one top-up of an address and one

@@ -51,6 +51,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -167,10 +168,11 @@ func ListImmovableFunds(ctx context.Context, tx pg.Tx, org string, mintID int) (
 			AND NOT EXISTS (SELECT FROM sweeps s WHERE s.wallet_id = f.wallet_id AND s.mint_id = f.mint_id
 				AND (s.created_at, s.sweep_id) > (o.created_at, o.order_id))
 		UNION
-		SELECT org_id, wallet_id, mint_id, max(last_error) FROM dispatch_orders
-		WHERE ($1 = '' OR org_id = $1) AND ($2 = 0 OR mint_id = $2)
-			AND purpose IN ('PAYMENT', 'SWAP') AND status = 'QUEUED' AND waiting_for = ANY ($3)
-		GROUP BY org_id, wallet_id, mint_id
+		SELECT w.org_id, w.wallet_id, w.mint_id, max(w.last_error) FROM unnest($3::text[]) AS r (reason)
+		CROSS JOIN LATERAL (SELECT org_id, wallet_id, mint_id, last_error FROM dispatch_orders
+			WHERE ($1 = '' OR org_id = $1) AND ($2 = 0 OR mint_id = $2) AND purpose IN ('PAYMENT', 'SWAP')
+				AND status = 'QUEUED' AND `+pg.ByKey("waiting_for", "r.reason")+`) w
+		GROUP BY w.org_id, w.wallet_id, w.mint_id
 		ORDER BY 1, 3, 2`, org, mintID, ReasonsReverting())
 	if err != nil {
 		return nil, fmt.Errorf("read what cannot be moved: %w", err)
@@ -247,26 +249,75 @@ type Reviewer interface {
 	ReviewRent(ctx context.Context, tx pg.Tx, o Order, rent money.Amount) (*signer.Refusal, error)
 }
 
-const insertOrder = `
+const insertOrders = `
 		INSERT INTO dispatch_orders (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
-		                             mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted, authority,
-		                             product, whitelisted_address_id, from_wallet_id, trigger, pay_by, swap,
-		                             refund, batch)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, nullif($11, ''), $12, 'QUEUED', $13, $13, $14, $15, $16, nullif($17, ''), nullif($18, ''), nullif($19, ''), nullif($20, ''), $21, $22, $23, $24)`
+			mint_id, contract, amount, customer_id, key_hash, status, attempt_after, created_at, fee_max, fee_deducted,
+			authority, product, whitelisted_address_id, from_wallet_id, trigger, pay_by, swap, refund, batch)
+		SELECT o.order_id, o.org_id, o.purpose, o.chain, o.wallet_id, nullif(o.to_wallet_id, ''), o.to_address,
+			o.mint_id, o.contract, o.amount, nullif(o.customer_id, ''), o.key_hash, 'QUEUED', $1, $1, o.fee_max, o.fee_deducted,
+			o.authority::jsonb, nullif(o.product, ''), nullif(o.whitelisted_address_id, ''), nullif(o.from_wallet_id, ''),
+			nullif(o.trigger, ''), o.pay_by, o.swap::jsonb, o.refund::jsonb, o.batch::jsonb
+		FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+			$9::int[], $10::text[], $11::numeric[], $12::text[], $13::text[], $14::numeric[], $15::numeric[],
+			$16::text[], $17::text[], $18::text[], $19::text[],
+			$20::text[], $21::timestamptz[], $22::text[], $23::text[], $24::text[]) WITH ORDINALITY
+			AS o (order_id, org_id, purpose, chain, wallet_id, to_wallet_id, to_address,
+				mint_id, contract, amount, customer_id, key_hash, fee_max, fee_deducted,
+				authority, product, whitelisted_address_id, from_wallet_id,
+				trigger, pay_by, swap, refund, batch, nth)
+		ORDER BY o.nth`
 
-// insertArgs returns the arguments of insertOrder.
-func (o Order) insertArgs(now time.Time) []any {
-	return []any{
-		o.ID, o.OrgID, o.Purpose, o.Chain, o.WalletID, o.ToWalletID, o.To,
-		o.MintID, o.Contract, o.Amount, o.CustomerID, o.KeyHash, now, o.FeeMax, o.FeeDeducted, o.Grant, o.Product,
-		o.WhitelistedID, o.FromWalletID, o.Trigger, zeronull.Timestamptz(o.PayBy), o.Swap, o.Refund, o.Batch,
+// insertArgs returns the arguments of insertOrders: the time, and a column for each of the others.
+func insertArgs(now time.Time, orders []Order) ([]any, error) {
+	n := len(orders)
+	text := func() []string { return make([]string, n) }
+	optional := func() []*string { return make([]*string, n) }
+	ids, orgs, purposes, chains, wallets, toWallets, payees := text(), text(), text(), text(), text(), text(), text()
+	mints, contracts, customers, hashes, products, listed := make([]int, n), text(), text(), text(), text(), text()
+	fromWallets, triggers, payBy := text(), text(), make([]zeronull.Timestamptz, n)
+	amounts, feesDeducted, feesMax := make([]money.Amount, n), make([]money.Amount, n), make([]*money.Amount, n)
+	grants, swaps, refunds, batches := optional(), optional(), optional(), optional()
+	for i, o := range orders {
+		ids[i], orgs[i], purposes[i], chains[i], wallets[i], toWallets[i], payees[i] = o.ID, o.OrgID, string(o.Purpose),
+			string(o.Chain), o.WalletID, o.ToWalletID, string(o.To)
+		mints[i], contracts[i], amounts[i], customers[i], hashes[i] = o.MintID, string(o.Contract), o.Amount,
+			o.CustomerID, o.KeyHash
+		feesMax[i], feesDeducted[i], products[i], listed[i] = o.FeeMax, o.FeeDeducted, o.Product, o.WhitelistedID
+		fromWallets[i], triggers[i], payBy[i] = o.FromWalletID, string(o.Trigger), zeronull.Timestamptz(o.PayBy)
+		for _, c := range []struct {
+			isSet  bool
+			value  any
+			column []*string
+		}{
+			{o.Grant != nil, o.Grant, grants},
+			{o.Swap != nil, o.Swap, swaps},
+			{o.Refund != nil, o.Refund, refunds},
+			{o.Batch != nil, o.Batch, batches},
+		} {
+			if !c.isSet {
+				continue
+			}
+			encoded, err := json.Marshal(c.value)
+			if err != nil {
+				return nil, fmt.Errorf("write order %s: %w", o.ID, err)
+			}
+			c.column[i] = new(string(encoded))
+		}
 	}
+	return []any{
+		now, ids, orgs, purposes, chains, wallets, toWallets, payees, mints, contracts, amounts, customers, hashes,
+		feesMax, feesDeducted, grants, products, listed, fromWallets, triggers, payBy, swaps, refunds, batches,
+	}, nil
 }
 
 // Submit queues an order in the caller's transaction. An order that was refused is queued again if
 // its terms are unchanged. Any other order with that id is an error.
 func Submit(ctx context.Context, tx pg.Tx, o Order) error {
-	tag, err := tx.Exec(ctx, insertOrder+`
+	args, err := insertArgs(tx.Now, []Order{o})
+	if err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, insertOrders+`
 		ON CONFLICT (order_id) DO UPDATE
 		SET status = 'QUEUED', waiting_for = NULL, last_error = NULL, attempt_after = excluded.attempt_after, authority = excluded.authority
 		WHERE dispatch_orders.status = 'REFUSED' AND dispatch_orders.amount = excluded.amount
@@ -275,7 +326,7 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 		  AND dispatch_orders.pay_by IS NOT DISTINCT FROM excluded.pay_by
 		  AND dispatch_orders.swap IS NOT DISTINCT FROM excluded.swap
 		  AND dispatch_orders.refund IS NOT DISTINCT FROM excluded.refund
-		  AND dispatch_orders.batch IS NOT DISTINCT FROM excluded.batch`, o.insertArgs(tx.Now)...)
+		  AND dispatch_orders.batch IS NOT DISTINCT FROM excluded.batch`, args...)
 	if err != nil {
 		return fmt.Errorf("submit order %s: %w", o.ID, err)
 	}
@@ -285,9 +336,18 @@ func Submit(ctx context.Context, tx pg.Tx, o Order) error {
 	return nil
 }
 
-// QueueNew adds to a batch the statement that submits an order that was never submitted; now is the time of
-// the transaction. The batch fails if there is an order with that id.
-func QueueNew(b *pgx.Batch, now time.Time, o Order) { b.Queue(insertOrder, o.insertArgs(now)...) }
+// QueueNew adds to a batch the statement that submits orders that were never submitted, in their order; now is the
+// time of the transaction. The batch fails if there is an order with one of these ids.
+func QueueNew(b *pgx.Batch, now time.Time, orders ...Order) error {
+	if len(orders) == 0 {
+		return nil
+	}
+	args, err := insertArgs(now, orders)
+	if err == nil {
+		b.Queue(insertOrders, args...)
+	}
+	return err
+}
 
 // turnAfter is how long an order is due before LockWaiting counts it as waiting. Before that, the
 // order is about to get its slot; after it, it waits behind the wallet's orders in flight.

@@ -378,31 +378,56 @@ func (s *Service) load(ctx context.Context, orgID, batchID string) (b Batch, ite
 	return b, items, err
 }
 
+// itemPayments are the withdrawals and orders of items. Each is looked up by its key, see pg.ByKey: while a batch
+// becomes withdrawals the statistics of the tables are older than its rows.
+var itemPayments = `
+		LEFT JOIN LATERAL (SELECT * FROM withdrawals x
+			WHERE x.batch_id = i.batch_id AND ` + pg.ByKey("x.batch_row", "i.row_no") + ` LIMIT 1) w ON true
+		LEFT JOIN LATERAL (SELECT waiting_for, last_error FROM dispatch_orders x
+			WHERE ` + pg.ByKey("x.order_id", "w.withdrawal_id") + ` LIMIT 1) o ON true`
+
+// noPayments leaves them out.
+const noPayments = `
+		LEFT JOIN withdrawals w ON false LEFT JOIN dispatch_orders o ON false`
+
+// loadItems returns the rows of a batch with what became of them.
 func loadItems(ctx context.Context, tx pg.Tx, batchID string) ([]Item, error) {
+	return readItems(ctx, tx, batchID, itemPayments)
+}
+
+// loadApprovedItems returns the rows of a batch as people approved them.
+func loadApprovedItems(ctx context.Context, tx pg.Tx, batchID string) ([]Item, error) {
+	return readItems(ctx, tx, batchID, noPayments)
+}
+
+func readItems(ctx context.Context, tx pg.Tx, batchID, payments string) ([]Item, error) {
 	fail := func(err error) ([]Item, error) {
 		return nil, fmt.Errorf("read the rows of batch %s: %w", batchID, err)
 	}
-	rows, err := tx.Query(ctx, `
+	b := &pgx.Batch{}
+	if payments != noPayments {
+		pg.QueueKeyPlans(b)
+	}
+	var items []Item
+	b.Queue(`
 		SELECT i.row_no, i.line, i.salt, i.mint_id, i.chain, i.contract, i.to_address, i.amount, i.customer_id,
 			i.reference, i.included, i.checked_at IS NOT NULL, coalesce(i.refused, ''), coalesce(i.waits_for, ''),
 			coalesce(w.withdrawal_id, ''), coalesce(w.status, ''), w.tx_hash, w.network_fee,
 			coalesce(w.approval_reasons, '{}'), coalesce(w.failure_reason, w.rejected_reason, ''),
 			coalesce(o.waiting_for, ''), coalesce(o.last_error, '')
-		FROM payout_items i LEFT JOIN withdrawals w ON w.batch_id = i.batch_id AND w.batch_row = i.row_no
-			LEFT JOIN dispatch_orders o ON o.order_id = w.withdrawal_id
-		WHERE i.batch_id = $1 ORDER BY i.row_no`, batchID)
-	if err != nil {
-		return fail(err)
-	}
-	items, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Item, err error) {
-		return i, row.Scan(&i.Number, &i.Line, &i.Salt, &i.MintID, &i.Chain, &i.Contract, &i.ToAddress, &i.Amount,
-			&i.CustomerID, &i.Reference, &i.IsIncluded, &i.isChecked, &i.Refused, &i.WaitsFor, &i.WithdrawalID,
-			&i.WithdrawalStatus, &i.TxHash, &i.NetworkFee, &i.reasons, &i.endedBecause, &i.orderWait, &i.orderDetail)
+		FROM payout_items i`+payments+`
+		WHERE i.batch_id = $1 ORDER BY i.row_no`, batchID).Query(func(rows pgx.Rows) (err error) {
+		items, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Item, err error) {
+			return i, row.Scan(&i.Number, &i.Line, &i.Salt, &i.MintID, &i.Chain, &i.Contract, &i.ToAddress, &i.Amount,
+				&i.CustomerID, &i.Reference, &i.IsIncluded, &i.isChecked, &i.Refused, &i.WaitsFor, &i.WithdrawalID,
+				&i.WithdrawalStatus, &i.TxHash, &i.NetworkFee, &i.reasons, &i.endedBecause, &i.orderWait, &i.orderDetail)
+		})
+		return err
 	})
-	if err != nil {
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fail(err)
 	}
-	rows, err = tx.Query(ctx, `SELECT position FROM payout_bad_rows WHERE batch_id = $1 ORDER BY position`, batchID)
+	rows, err := tx.Query(ctx, `SELECT position FROM payout_bad_rows WHERE batch_id = $1 ORDER BY position`, batchID)
 	if err != nil {
 		return fail(err)
 	}

@@ -34,7 +34,7 @@ func (s *Service) LoadProofs(
 		return nil, fmt.Errorf("the content of batch %s, or the %d approvals that it needs, were changed in the "+
 			"database: nothing of it is granted; find out who changed it, and cancel it", batchID, b.Required)
 	}
-	items, err := loadItems(ctx, tx, batchID)
+	items, err := loadApprovedItems(ctx, tx, batchID)
 	if err != nil {
 		return nil, err
 	}

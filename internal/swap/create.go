@@ -303,13 +303,13 @@ func (s *Service) rejectAddress(ctx context.Context, providerName string, payee 
 func (s *Service) checkDepositAddress(
 	ctx context.Context, source mint.Mint, payee chain.Address, swapID string,
 ) (problem string, err error) {
-	var isOurs *bool
+	var owned map[chain.Address]bool
 	var mints *mint.Catalogue
 	codec := s.Chains.AddressCodec(source.Chain.Family())
 	var isUsed bool
 	err = s.DB.ReadSystemBatch(ctx, func(b *pgx.Batch) {
 		pg.QueueKeyPlans(b)
-		isOurs = wallet.QueueIsOurs(b, source.Chain.Family(), payee)
+		owned = wallet.QueueOwned(b, source.Chain.Family(), payee)
 		mints = mint.QueueAll(b)
 		b.Queue(`SELECT EXISTS (SELECT FROM swaps WHERE from_chain = $1 AND deposit_address = $2 AND swap_id <> $3)`,
 			source.Chain, payee, swapID).QueryRow(func(row pgx.Row) error { return row.Scan(&isUsed) })
@@ -331,7 +331,7 @@ func (s *Service) checkDepositAddress(
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("look for what is paid at %s: %w", payee, err)
-	case *isOurs:
+	case owned[payee]:
 		return "it is an address of this installation", nil
 	case mints.IsContract(source.Chain.Family(), payee):
 		return "it is the contract of a token", nil
@@ -387,7 +387,9 @@ func (s *Service) queueSwap(
 	}
 	order := s.newOrder(orgID, swapID, owner, keyHash(r.IdempotencyKey), p, f, w)
 	order.Grant = s.GrantKey.MakeGrant(order.terms, money.Zero, 0, 0, nil)
-	dispatch.QueueNew(b, now, order.Order)
+	if err := dispatch.QueueNew(b, now, order.Order); err != nil {
+		return Swap{}, err
+	}
 	return created, audit.QueueEntries(b, now, newEntry(created, r.Actor, "requested", map[string]any{
 		"provider": f.Provider, "amountIn": p.amountIn, "minOut": f.minOut, "estimatedOut": f.AmountOut,
 	}))

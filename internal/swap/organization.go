@@ -546,7 +546,9 @@ func (s *Service) queueOrganization(b *pgx.Batch, now time.Time, d organizationD
 	if d.firm != nil {
 		order := s.newOrder(d.orgID, d.swapID, owner, organizationKeyHash(r.IdempotencyKey), p.parsed, f, d.wallets)
 		order.Grant = s.GrantKey.MakePayoutGrant(order.terms, payout, money.Zero, 0, nil)
-		dispatch.QueueNew(b, now, order.Order)
+		if err := dispatch.QueueNew(b, now, order.Order); err != nil {
+			return Swap{}, err
+		}
 	}
 	return created, audit.QueueEntries(b, now, newEntry(created, r.Actor, "requested", map[string]any{
 		"product": p.product, "provider": f.Provider, "amountIn": p.amountIn, "minOut": created.MinOut,

@@ -252,6 +252,20 @@ func TestTheTablesKeepWhatTheProgramKeeps(t *testing.T) {
 			SELECT org_id, withdrawal_id, now(), 'APPROVED', 'REJECTED', '{}', '[]', 'USER', 'u' FROM withdrawals WHERE withdrawal_id = 'wd_held'`,
 			"withdrawal_decisions_act_known",
 		},
+		"a decision about no withdrawal": {
+			`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates,
+				actor_kind, actor_id)
+			SELECT org_id, 'wd_none', now(), 'APPROVED', 'PROCESSING', '{}', '[]', 'USER', 'u'
+			FROM withdrawals WHERE withdrawal_id = 'wd_held'`,
+			"withdrawal_decisions_withdrawal",
+		},
+		"among many decisions one of another organization": {
+			`INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates,
+				actor_kind, actor_id)
+			SELECT CASE withdrawal_id WHEN 'wd_held' THEN 'org_b' ELSE org_id END, withdrawal_id, now(), 'APPROVED',
+				'PROCESSING', '{}', '[]', 'USER', 'u' FROM withdrawals`,
+			"withdrawal_decisions_withdrawal",
+		},
 
 		"a withdrawal that holds nothing": {`INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address, request_digest, status,
 				requires_approval, approval_reasons, decision, created_at)
@@ -557,6 +571,7 @@ func TestWhatIsReferredToStays(t *testing.T) {
 		`DELETE FROM customers`:                         "customers_append_only",
 		`UPDATE customers SET customer_id = 'x'`:        "customers_append_only",
 		`DELETE FROM mints`:                             "mints_append_only",
+		`DELETE FROM withdrawals`:                       "withdrawals_append_only",
 		`UPDATE mints SET mint_id = mint_id + 1`:        "mints_append_only",
 		`DELETE FROM ledger_accounts`:                   "ledger_accounts_append_only",
 	} {

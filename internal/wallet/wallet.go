@@ -480,13 +480,26 @@ func QueueTreasuries(batch *pgx.Batch, org string) func() map[chain.Family]chain
 	}
 }
 
-// QueueIsOurs queues the question whether an address belongs to a wallet of Coffer. The answer is set once
-// the batch was sent.
-func QueueIsOurs(batch *pgx.Batch, f chain.Family, address chain.Address) *bool {
-	isOurs := new(bool)
-	batch.Queue(`SELECT EXISTS (SELECT FROM wallets WHERE family = $1 AND address = $2)`, string(f), string(address)).
-		QueryRow(func(row pgx.Row) error { return row.Scan(isOurs) })
-	return isOurs
+// QueueOwned queues the question which of these addresses belong to wallets of Coffer. The answer is set once the batch
+// was sent.
+func QueueOwned(batch *pgx.Batch, f chain.Family, addresses ...chain.Address) map[chain.Address]bool {
+	owned := map[chain.Address]bool{}
+	texts := make([]string, 0, len(addresses))
+	for _, a := range addresses {
+		texts = append(texts, string(a))
+	}
+	batch.Queue(`
+		SELECT w.address FROM unnest($2::text[]) AS k (address)
+		CROSS JOIN LATERAL (SELECT address FROM wallets WHERE family = $1 AND `+pg.ByKey("address", "k.address")+`) w`,
+		string(f), texts).Query(func(rows pgx.Rows) error {
+		var a chain.Address
+		_, err := pgx.ForEachRow(rows, []any{&a}, func() error {
+			owned[a] = true
+			return nil
+		})
+		return err
+	})
+	return owned
 }
 
 // ByID returns a wallet as its row says, without a check of the proof. Error: ErrNotFound.

@@ -271,9 +271,11 @@ func (s *Service) submitApproved(
 	}
 	order := s.newOrder(org, r, f.mint, treasury, p.Required, approvals)
 	if r.batch != nil { // the signer pays it by the approvals of its batch; those of the row are this database's
-		if order.Grant, err = s.batchOrderGrant(ctx, tx, org, r, f.mint); err != nil {
+		proofs, err := s.loadRowProofs(ctx, tx, org, []storedWithdrawal{r})
+		if err != nil {
 			return err
 		}
+		order.Grant = s.makeBatchGrant(org, r, f.mint, proofs[*r.batch])
 	}
 	return dispatch.Submit(ctx, tx, order)
 }

@@ -130,18 +130,35 @@ func batchDigest(row signer.BatchRow, mintID int, address chain.Address, amount 
 		fmt.Sprint(mintID), string(address), amount.String())
 }
 
-// batchOrderGrant returns the grant of a row's payment: the proof of its batch, under which the signer pays it.
-func (s *Service) batchOrderGrant(
-	ctx context.Context, tx pg.Tx, org string, row storedWithdrawal, m mint.Mint,
-) (*signer.Grant, error) {
-	if s.Batches == nil {
-		return nil, fmt.Errorf("withdrawal %s pays a row of a batch, and nothing proves rows", row.id)
+// loadRowProofs returns the proofs of the rows of batches among withdrawals. The signer pays a row under the proof of
+// its batch.
+func (s *Service) loadRowProofs(
+	ctx context.Context, tx pg.Tx, org string, rows []storedWithdrawal,
+) (map[signer.BatchRow]BatchProof, error) {
+	wanted := map[string][]signer.BatchRow{}
+	for _, row := range rows {
+		if row.batch != nil {
+			wanted[row.batch.BatchID] = append(wanted[row.batch.BatchID], *row.batch)
+		}
 	}
-	proofs, err := s.Batches.LoadProofs(ctx, tx, org, row.batch.BatchID, row.batch.Row)
-	if err != nil {
-		return nil, fmt.Errorf("prove withdrawal %s: %w", row.id, err)
+	if len(wanted) > 0 && s.Batches == nil {
+		return nil, errors.New("a withdrawal pays a row of a batch, and nothing proves rows")
 	}
-	return s.makeBatchGrant(org, row, m, proofs[0]), nil
+	proofs := map[signer.BatchRow]BatchProof{}
+	for batchID, batchRows := range wanted {
+		numbers := make([]int, 0, len(batchRows))
+		for _, row := range batchRows {
+			numbers = append(numbers, row.Row)
+		}
+		found, err := s.Batches.LoadProofs(ctx, tx, org, batchID, numbers...)
+		if err != nil {
+			return nil, fmt.Errorf("prove rows of batch %s: %w", batchID, err)
+		}
+		for i, row := range batchRows {
+			proofs[row] = found[i]
+		}
+	}
+	return proofs, nil
 }
 
 func (s *Service) makeBatchGrant(org string, row storedWithdrawal, m mint.Mint, proof BatchProof) *signer.Grant {

@@ -2,7 +2,6 @@ package withdrawal
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,9 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cofferpay/coffer/internal/chain"
-	"github.com/cofferpay/coffer/internal/control/audit"
 	"github.com/cofferpay/coffer/internal/control/freeze"
-	"github.com/cofferpay/coffer/internal/dispatch"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/ledger"
 	"github.com/cofferpay/coffer/internal/mint"
@@ -20,6 +17,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/pg"
 	"github.com/cofferpay/coffer/internal/price"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
 	"github.com/cofferpay/coffer/internal/wallet"
@@ -62,10 +60,10 @@ func (s *Service) RequestBatchRows(ctx context.Context, org string, requests []B
 	err = s.DB.InOrg(ctx, org, func(ctx context.Context, tx pg.Tx) error {
 		current := &rowChunk{Service: s, org: org, batchID: c.batchID, rows: slices.Clone(c.rows)}
 		plans, err := current.decide(ctx, tx)
-		if err != nil {
+		if accepted = current.numbers(); err != nil || len(accepted) == 0 {
 			return err
 		}
-		if accepted, err = current.write(ctx, tx, plans, treasuries); err != nil {
+		if err := current.write(ctx, tx, plans, treasuries); err != nil {
 			return err
 		}
 		failpoint.HitBeforeCommit("B07")
@@ -140,7 +138,7 @@ func (c *rowChunk) numbers() (numbers []int) {
 // loadRequests parses the rows, and leaves out those that are known or cannot be parsed.
 func (c *rowChunk) loadRequests(ctx context.Context, requests []BatchRequest) error {
 	var mints mint.Catalogue
-	var takenHashes []string
+	var taken map[string]*request.Accepted
 	hashes := make([]string, 0, len(requests))
 	for _, r := range requests {
 		hashes = append(hashes, keyHash(new(r.key())))
@@ -151,14 +149,14 @@ func (c *rowChunk) loadRequests(ctx context.Context, requests []BatchRequest) er
 		}
 		b := &pgx.Batch{}
 		pg.QueueKeyPlans(b)
-		queueTaken(b, c.org, hashes, &takenHashes)
+		taken = queueKeys(b, c.org, hashes)
 		return tx.SendBatch(ctx, b).Close()
 	})
 	if err != nil {
 		return err
 	}
 	for i, r := range requests {
-		if r.Row.BatchID != c.batchID || slices.Contains(takenHashes, hashes[i]) {
+		if r.Row.BatchID != c.batchID || taken[hashes[i]] != nil {
 			continue
 		}
 		f := Facts{request: newBatchRequest(r)}
@@ -387,66 +385,27 @@ func (c *rowChunk) decide(ctx context.Context, tx pg.Tx) (plans []Plan, err erro
 	return plans, nil
 }
 
-// write writes the plans of the rows, as writeRequest writes one.
+// write writes what accepting the rows writes, in one round trip, as for customers' requests that are accepted together.
+// Nothing of it is read back.
 func (c *rowChunk) write(
 	ctx context.Context, tx pg.Tx, plans []Plan, treasuries map[chain.Name]wallet.Wallet,
-) (accepted []int, err error) {
-	if len(plans) == 0 {
-		return nil, nil
-	}
-	accepted = c.numbers()
-	proofs, err := c.Batches.LoadProofs(ctx, tx, c.org, c.batchID, accepted...)
-	if err != nil {
-		return nil, fmt.Errorf("prove rows of batch %s: %w", c.batchID, err)
-	}
-	var (
-		b        = &pgx.Batch{}
-		holds    []ledger.Posting
-		orders   []dispatch.Order
-		entries  []audit.Entry
-		ids      []string
-		gates    []string
-		screened []string
-	)
+) error {
+	accepted := make([]*pendingRequest, 0, len(c.rows))
 	for i, f := range c.rows {
-		p := plans[i]
-		row := newStored(signer.BatchWithdrawalID(c.org, c.batchID, accepted[i]), f, p)
-		b.Queue(insertWithdrawal, c.insertArgs(tx.Now, c.org, row, f, p)...)
-		holds = append(holds, newHoldPosting(c.org, row.id, f.owner, f.mint.ID, p.Hold))
-		order := c.newOrder(c.org, row, f.mint, treasuries[f.mint.Chain], 0, nil)
-		order.Grant = c.makeBatchGrant(c.org, row, f.mint, proofs[i])
-		orders = append(orders, order)
-		entries = append(entries, audit.Entry{
-			OrgID: c.org, Actor: f.request.Actor, Action: "withdrawal.requested", ResourceKind: resourceKind,
-			ResourceID: row.id, Detail: p.Decision,
+		accepted = append(accepted, &pendingRequest{
+			withdrawalID: signer.BatchWithdrawalID(c.org, c.batchID, f.request.batch.Row.Row),
+			decided:      f, plan: plans[i], treasury: treasuries[f.mint.Chain],
 		})
-		steps, err := json.Marshal(p.Gates)
-		if err != nil {
-			return nil, fmt.Errorf("record the decision on %s: %w", row.id, err)
-		}
-		screening, err := json.Marshal(p.Screening)
-		if err != nil {
-			return nil, fmt.Errorf("record what screening said about %s: %w", row.id, err)
-		}
-		ids, gates, screened = append(ids, row.id), append(gates, string(steps)), append(screened, string(screening))
 	}
-	if err := ledger.QueuePostings(b, tx.Now, holds...); err != nil {
-		return nil, err
+	b := &pgx.Batch{}
+	if err := c.queueRows(ctx, tx, b, c.org, accepted); err != nil {
+		return err
 	}
-	for _, order := range orders {
-		dispatch.QueueNew(b, tx.Now, order)
-	}
-	b.Queue(`
-		INSERT INTO withdrawal_decisions (org_id, withdrawal_id, at, act, status, reasons, gates, actor_kind, actor_id,
-			risk)
-		SELECT $1, d.id, $2, $3, $4, '{}', d.gates::jsonb, $5, $6, d.risk::jsonb
-		FROM unnest($7::text[], $8::text[], $9::text[]) AS d (id, gates, risk)`,
-		c.org, tx.Now, ActRequested, Processing, batchActor.Kind, batchActor.ID, ids, gates, screened)
-	if err := audit.QueueEntries(b, tx.Now, entries...); err != nil {
-		return nil, err
+	if err := c.queueRecords(ctx, tx, b, c.org, nil, accepted); err != nil {
+		return err
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return nil, fmt.Errorf("write %d withdrawals: %w", len(plans), err)
+		return fmt.Errorf("write %d withdrawals: %w", len(accepted), err)
 	}
-	return accepted, nil
+	return nil
 }

@@ -2,8 +2,10 @@ package withdrawal
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,8 +42,8 @@ func (s *Service) createWithdrawal(ctx context.Context, org string, f Facts) (Wi
 		}
 		f.wasBlocked = plan.Status == Blocked
 	}
-	var treasury wallet.Wallet
-	if !f.wasBlocked {
+	treasury := f.treasury
+	if !f.wasBlocked && treasury.ID == "" {
 		var err error
 		if treasury, err = s.loadTreasury(ctx, org, f.mint.Chain); err != nil {
 			return empty, err
@@ -134,49 +136,18 @@ func (s *Service) acceptAlone(ctx context.Context, org string, p *pendingRequest
 
 // writeAccepted writes the plans of requests: rows, holds, orders, events and decision records, in one transaction.
 // The rows are written at once and read back. The posting comes last and is queued, to be sent with the COMMIT: the
-// balances are locked for no round trip. found are accounts that the transaction looked up. Rule WD-2.
+// balances are locked for no round trip. found are accounts that the transaction looked up. The requests are in the
+// order in which a transaction takes their keys. Rule WD-2.
 func (s *Service) writeAccepted(
 	ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, found ledger.KnownAccounts, accepted []*pendingRequest,
 ) error {
-	// The rows with the keys come before the balances. A request that waits for a key may wait for a
-	// transaction that has that row and wants the balance, as endWithdrawal does.
-	sortByKey(accepted)
 	rows := &pgx.Batch{}
-	var orders []dispatch.Order
-	holds := make([]ledger.Posting, 0, len(accepted))
-	decisions := make([]DecisionRecord, 0, len(accepted))
+	if err := s.queueRows(ctx, tx, rows, org, accepted); err != nil {
+		return err
+	}
 	ids := make([]string, 0, len(accepted))
 	for _, a := range accepted {
-		f, p := a.decided, a.plan
-		row := newStored(a.withdrawalID, f, p)
-		rows.Queue(insertWithdrawal, s.insertArgs(tx.Now, org, row, f, p)...)
-		if !p.Hold.IsZero() {
-			holds = append(holds, newHoldPosting(org, row.id, f.owner, f.mint.ID, p.Hold))
-		}
-		if p.Status == Processing {
-			order := s.newOrder(org, row, f.mint, a.treasury, 0, nil)
-			if p.IsCovered {
-				order.Grant = s.coverGrant(org, row, f, order.FeeDeducted)
-			}
-			if row.batch != nil {
-				var err error
-				if order.Grant, err = s.batchOrderGrant(ctx, tx, org, row, f.mint); err != nil {
-					return err
-				}
-			}
-			orders = append(orders, order)
-		}
-		decisions = append(decisions, DecisionRecord{
-			withdrawalID: row.id, Act: p.Act, Status: p.Status, Reasons: p.Reasons, Gates: p.Gates,
-			Actor: f.request.Actor, Risk: &p.Screening,
-		})
-		ids = append(ids, row.id)
-	}
-	for _, order := range orders {
-		dispatch.QueueNew(rows, tx.Now, order)
-	}
-	if err := queueDecisions(rows, tx.Now, org, decisions); err != nil {
-		return err
+		ids = append(ids, a.withdrawalID)
 	}
 	written := map[string]Withdrawal{}
 	rows.Queue(selectWritten, org, ids).Query(func(rows pgx.Rows) error {
@@ -189,28 +160,81 @@ func (s *Service) writeAccepted(
 	if err := tx.SendBatch(ctx, rows).Close(); err != nil {
 		return fmt.Errorf("insert %d withdrawals, %s first: %w", len(ids), ids[0], err)
 	}
-	var events []event.Event
-	entries := make([]audit.Entry, 0, len(accepted))
 	for _, a := range accepted {
 		w, isRead := written[a.withdrawalID]
 		if !isRead {
 			return fmt.Errorf("withdrawal %s was inserted and cannot be read", a.withdrawalID)
 		}
 		a.created = w
-		if err := s.askToSign(ctx, tx, org, w, a.decided.maker()); err != nil {
+	}
+	return s.queueRecords(ctx, tx, b, org, found, accepted)
+}
+
+// queueRows queues the rows of withdrawals, their orders and the records of their decisions: a statement for each
+// table, however many withdrawals there are.
+func (s *Service) queueRows(ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, accepted []*pendingRequest) error {
+	rows := make([]storedWithdrawal, len(accepted))
+	decisions := make([]DecisionRecord, 0, len(accepted))
+	for i, a := range accepted {
+		rows[i] = newStored(a.withdrawalID, a.decided, a.plan)
+		decisions = append(decisions, DecisionRecord{
+			withdrawalID: a.withdrawalID, Act: a.plan.Act, Status: a.plan.Status, Reasons: a.plan.Reasons,
+			Gates: a.plan.Gates, Actor: a.decided.request.Actor, Risk: &a.plan.Screening,
+		})
+	}
+	if err := s.queueWithdrawals(b, tx.Now, org, rows, accepted); err != nil {
+		return err
+	}
+	proofs, err := s.loadRowProofs(ctx, tx, org, rows)
+	if err != nil {
+		return err
+	}
+	var orders []dispatch.Order
+	for i, a := range accepted {
+		row, f := rows[i], &a.decided
+		if a.plan.Status != Processing {
+			continue
+		}
+		order := s.newOrder(org, row, f.mint, a.treasury, 0, nil)
+		switch {
+		case row.batch != nil:
+			order.Grant = s.makeBatchGrant(org, row, f.mint, proofs[*row.batch])
+		case a.plan.IsCovered:
+			order.Grant = s.coverGrant(org, row, *f, order.FeeDeducted)
+		}
+		orders = append(orders, order)
+	}
+	if err := dispatch.QueueNew(b, tx.Now, orders...); err != nil {
+		return err
+	}
+	return queueDecisions(b, tx.Now, org, decisions)
+}
+
+// queueRecords queues the events and audit rows of withdrawals, and last their holds.
+func (s *Service) queueRecords(
+	ctx context.Context, tx pg.Tx, b *pgx.Batch, org string, found ledger.KnownAccounts, accepted []*pendingRequest,
+) error {
+	var events []event.Event
+	entries := make([]audit.Entry, 0, len(accepted))
+	holds := make([]ledger.Posting, 0, len(accepted))
+	for _, a := range accepted {
+		if err := s.askToSign(ctx, tx, org, a.created, a.decided.maker()); err != nil {
 			return err
 		}
 		if t := findTransition("", a.plan.Status); t.Event != "" {
-			events = append(events, newEvent(org, t, w))
+			events = append(events, newEvent(org, t, a.created))
 		}
 		action := "withdrawal.requested"
 		if a.plan.Status == Blocked {
 			action = "withdrawal.blocked"
 		}
 		entries = append(entries, audit.Entry{
-			OrgID: org, Actor: a.decided.request.Actor, Action: action, ResourceKind: resourceKind, ResourceID: w.ID,
-			Detail: a.plan.Decision,
+			OrgID: org, Actor: a.decided.request.Actor, Action: action, ResourceKind: resourceKind,
+			ResourceID: a.withdrawalID, Detail: a.plan.Decision,
 		})
+		if !a.plan.Hold.IsZero() {
+			holds = append(holds, newHoldPosting(org, a.withdrawalID, a.decided.owner, a.decided.mint.ID, a.plan.Hold))
+		}
 	}
 	if len(events) > 0 {
 		if err := s.Events.QueueFirst(b, tx.Now, events...); err != nil {
@@ -232,15 +256,94 @@ var selectWritten = selectColumns + `
 	CROSS JOIN LATERAL (SELECT * FROM withdrawals WHERE org_id = $1 AND ` + pg.ByKey("withdrawal_id", "k.id") + `) w
 	JOIN mints m ON m.mint_id = w.mint_id`
 
-const insertWithdrawal = `
+const insertWithdrawals = `
 	INSERT INTO withdrawals (withdrawal_id, org_id, customer_id, mint_id, chain, amount, to_address,
 		idempotency_key, request_digest, reference, metadata, status, requires_approval, approval_reasons,
-		usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening, approvals_required, request_mac,
-		product, whitelisted_address_id, cost_max, cost_rent, cost_price,
+		usd_value, created_at, fee_mode, fee_deducted, max_network_fee, travel_rule, screening,
+		approvals_required, request_mac, product, whitelisted_address_id, cost_max, cost_rent, cost_price,
 		charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price, refund_id,
 		batch_id, batch_row, made_by)
-	VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, nullif($24, ''), nullif($25, ''), $26, $27, $28,
-		$29, $30, $31, $32, $33, $34, nullif($35, ''), nullif($36, ''), $37, nullif($38, ''))`
+	SELECT w.withdrawal_id, $1, nullif(w.customer_id, ''), w.mint_id, w.chain, w.amount, w.to_address,
+		w.idempotency_key, w.request_digest, w.reference, w.metadata::jsonb, w.status, w.status = 'AWAITING_APPROVAL',
+		CASE w.approval_reasons WHEN '' THEN '{}' ELSE string_to_array(w.approval_reasons, ' ') END,
+		w.usd_value, $2, w.fee_mode, w.fee_deducted, w.max_network_fee, w.travel_rule::jsonb, w.screening::jsonb,
+		w.approvals_required, w.request_mac, nullif(w.product, ''), nullif(w.whitelisted_address_id, ''),
+		w.cost_max, w.cost_rent, w.cost_price,
+		w.charge_costs, w.charge_rent, w.charge_held, w.charge_failure_max, w.charge_coin_price, w.charge_mint_price,
+		nullif(w.refund_id, ''), nullif(w.batch_id, ''), w.batch_row, nullif(w.made_by, '')
+	FROM unnest($3::text[], $4::text[], $5::int[], $6::text[], $7::numeric[], $8::text[],
+		$9::text[], $10::bytea[], $11::text[], $12::text[], $13::text[], $14::text[],
+		$15::numeric[], $16::text[], $17::numeric[], $18::numeric[], $19::text[], $20::text[],
+		$21::smallint[], $22::bytea[], $23::text[], $24::text[], $25::numeric[], $26::numeric[], $27::numeric[],
+		$28::text[], $29::numeric[], $30::numeric[], $31::numeric[], $32::numeric[], $33::numeric[],
+		$34::text[], $35::text[], $36::int[], $37::text[]) WITH ORDINALITY
+		AS w (withdrawal_id, customer_id, mint_id, chain, amount, to_address,
+			idempotency_key, request_digest, reference, metadata, status, approval_reasons,
+			usd_value, fee_mode, fee_deducted, max_network_fee, travel_rule, screening,
+			approvals_required, request_mac, product, whitelisted_address_id, cost_max, cost_rent, cost_price,
+			charge_costs, charge_rent, charge_held, charge_failure_max, charge_coin_price, charge_mint_price,
+			refund_id, batch_id, batch_row, made_by, nth)
+	ORDER BY w.nth`
+
+// queueWithdrawals queues the rows of requests that were accepted, in their order.
+func (s *Service) queueWithdrawals(
+	b *pgx.Batch, now time.Time, org string, rows []storedWithdrawal, accepted []*pendingRequest,
+) error {
+	n := len(rows)
+	text := func() []string { return make([]string, n) }
+	optional := func() []*string { return make([]*string, n) }
+	units := func() []money.Amount { return make([]money.Amount, n) }
+	optionalUnits := func() []*money.Amount { return make([]*money.Amount, n) }
+	dollars := func() []*money.USD { return make([]*money.USD, n) }
+	ids, customers, mints, chains, amounts, payees := text(), text(), make([]int, n), text(), units(), text()
+	keys, digests, references, metadata := optional(), make([][]byte, n), optional(), text()
+	statuses, reasons, values, feeModes := text(), text(), dollars(), text()
+	deducted, feesMax, travelRules, screened := optionalUnits(), optionalUnits(), optional(), text()
+	required, macs, products, listed := make([]int, n), make([][]byte, n), text(), text()
+	costsMax, costRents, costPrices := optionalUnits(), optionalUnits(), dollars()
+	charges, rents, held, failures := text(), units(), units(), optionalUnits()
+	coinPrices, mintPrices := dollars(), dollars()
+	refunds, batches, batchRows, makers := text(), text(), make([]*int, n), text()
+	for i, row := range rows {
+		f, p := &accepted[i].decided, &accepted[i].plan
+		metadataMap := f.request.Metadata
+		if metadataMap == nil {
+			metadataMap = map[string]string{}
+		}
+		encoded, err := json.Marshal(metadataMap)
+		if err != nil {
+			return fmt.Errorf("write the metadata of withdrawal %s: %w", row.id, err)
+		}
+		shown, err := json.Marshal(newStoredScreening(p.Screening.Decision))
+		if err != nil {
+			return fmt.Errorf("write what screening said about %s: %w", row.id, err)
+		}
+		charge := p.Charge
+		if p.Status == Blocked { // nothing is held, so nothing is charged
+			charge.rent, charge.held, charge.failureMax = money.Zero, money.Zero, nil
+		}
+		ids[i], customers[i], mints[i], chains[i], amounts[i], payees[i] = row.id, f.owner.CustomerID(), f.mint.ID,
+			string(f.mint.Chain), p.Amount, string(f.destination)
+		keys[i], digests[i], references[i], metadata[i] = f.request.IdempotencyKey, f.digest, f.request.Reference,
+			string(encoded)
+		statuses[i], reasons[i], values[i] = string(p.Status), joinReasons(p.Reasons), f.usdValue
+		feeModes[i], deducted[i], feesMax[i], travelRules[i] = f.feeMode(), p.DeductedFee, f.feeMax, f.travelRule
+		screened[i], required[i], macs[i] = string(shown), p.Required,
+			s.GrantKey.RequestMAC(row.signedTerms(org, f.mint), p.Required)
+		products[i], listed[i] = f.owner.Product(), f.listedID
+		costsMax[i], costRents[i], costPrices[i] = f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice()
+		charges[i], rents[i], held[i], failures[i] = string(f.charging.chargedCosts()), charge.rent, charge.held,
+			charge.failureMax
+		coinPrices[i], mintPrices[i] = charge.coinPrice, charge.mintPrice
+		refunds[i], batches[i], batchRows[i], makers[i] = row.refundID(), row.batchID(), row.batchRow(), row.madeBy
+	}
+	b.Queue(insertWithdrawals,
+		org, now, ids, customers, mints, chains, amounts, payees, keys, digests, references,
+		metadata, statuses, reasons, values, feeModes, deducted, feesMax, travelRules, screened,
+		required, macs, products, listed, costsMax, costRents, costPrices,
+		charges, rents, held, failures, coinPrices, mintPrices, refunds, batches, batchRows, makers)
+	return nil
+}
 
 // newStored returns the terms of a withdrawal that is about to be written.
 func newStored(withdrawalID string, f Facts, p Plan) storedWithdrawal {
@@ -256,26 +359,13 @@ func newStored(withdrawalID string, f Facts, p Plan) storedWithdrawal {
 	return row
 }
 
-// insertArgs returns the arguments of insertWithdrawal.
-func (s *Service) insertArgs(now time.Time, org string, row storedWithdrawal, f Facts, p Plan) []any {
-	metadata := f.request.Metadata
-	if metadata == nil {
-		metadata = map[string]string{}
+// joinReasons returns reasons as insertWithdrawals takes them: a reason is one word.
+func joinReasons(reasons []Reason) string {
+	words := make([]string, 0, len(reasons))
+	for _, r := range reasons {
+		words = append(words, string(r))
 	}
-	charge := p.Charge
-	if p.Status == Blocked { // nothing is held, so nothing is charged
-		charge.rent, charge.held, charge.failureMax = money.Zero, money.Zero, nil
-	}
-	return []any{
-		row.id, org, f.owner.CustomerID(), f.mint.ID, f.mint.Chain, p.Amount, f.destination,
-		f.request.IdempotencyKey, f.digest, f.request.Reference, metadata, p.Status, p.Status == AwaitingApproval,
-		p.Reasons, f.usdValue, now, f.feeMode(), p.DeductedFee, f.feeMax, f.travelRule,
-		newStoredScreening(p.Screening.Decision),
-		p.Required, s.GrantKey.RequestMAC(row.signedTerms(org, f.mint), p.Required),
-		f.owner.Product(), f.listedID, f.costs.costMax, f.costs.recordedRent(), f.costs.recordedPrice(),
-		f.charging.chargedCosts(), charge.rent, charge.held, charge.failureMax, charge.coinPrice, charge.mintPrice,
-		row.refundID(), row.batchID(), row.batchRow(), row.madeBy,
-	}
+	return strings.Join(words, " ")
 }
 
 func newHoldPosting(org, withdrawalID string, payer ledger.Owner, mintID int, amount money.Amount) ledger.Posting {

@@ -13,6 +13,7 @@ import (
 	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/signer"
+	"github.com/cofferpay/coffer/internal/wallet"
 )
 
 // Facts hold everything that Decide reads.
@@ -24,6 +25,8 @@ type Facts struct {
 	limitErr error             // why the caller may not send a new request now, or nil
 	parseErr error             // why the request could not be parsed, or nil
 	isLoaded bool              // the facts below are loaded
+	// isPreview says that nothing is written, whatever is decided.
+	isPreview bool
 	// wasBlocked says that the decision of a moment ago was BLOCKED: the treasury is unknown.
 	wasBlocked bool
 
@@ -56,6 +59,7 @@ type Facts struct {
 	ruleFacts
 
 	payerAddress chain.Address // the treasury's address, or "" before the organization's first payment
+	treasury     wallet.Wallet // the wallet of that address, if it was looked up
 	native       mint.Mint     // the chain's native coin
 	hasNative    bool          // the catalogue has the native coin
 	fee          *money.Amount // the most that the network would take now; nil: unknown or not needed

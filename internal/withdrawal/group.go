@@ -22,6 +22,7 @@ import (
 	"github.com/cofferpay/coffer/internal/platform/failpoint"
 	"github.com/cofferpay/coffer/internal/platform/groupcommit"
 	"github.com/cofferpay/coffer/internal/platform/pg"
+	"github.com/cofferpay/coffer/internal/request"
 	"github.com/cofferpay/coffer/internal/risk"
 	"github.com/cofferpay/coffer/internal/wallet"
 )
@@ -29,7 +30,7 @@ import (
 // Limits of the writers.
 const (
 	groupMax        = 64               // requests in one transaction
-	parallelMin     = 16               // waiting requests that start a second transaction in parallel
+	parallelMin     = groupMax / 2     // waiting requests that start a second transaction in parallel
 	waitingMax      = 1024             // waiting requests of one organization
 	groupWritersMax = 4                // groups that are written at a moment, and so connections in use
 	groupTimeout    = 30 * time.Second // for a group with its repetitions
@@ -42,9 +43,11 @@ var errAlone = errors.New("this withdrawal is decided alone")
 // Groups has the writers that accept customers' withdrawals of one organization together. A Service without Groups
 // accepts each request by itself.
 type Groups struct {
-	slots   chan struct{} // one token for each writer at work
-	mu      sync.Mutex
-	writers map[string]*groupWriter // by organization
+	slots    chan struct{} // one token for each writer at work
+	mu       sync.Mutex
+	writers  map[string]*groupWriter // by organization, as the following
+	requests map[string]*requestLooks
+	payees   map[string]*payeeLooks
 }
 
 type groupWriter = groupcommit.Writer[*pendingRequest, Withdrawal]
@@ -52,7 +55,10 @@ type groupWriter = groupcommit.Writer[*pendingRequest, Withdrawal]
 // NewGroups returns Groups. It starts nothing: a writer runs only while requests wait. Each Service has Groups of its
 // own.
 func NewGroups() *Groups {
-	return &Groups{slots: make(chan struct{}, groupWritersMax), writers: map[string]*groupWriter{}}
+	return &Groups{
+		slots: make(chan struct{}, groupWritersMax), writers: map[string]*groupWriter{},
+		requests: map[string]*requestLooks{}, payees: map[string]*payeeLooks{},
+	}
 }
 
 // pendingRequest is a request on its way through a group.
@@ -178,6 +184,9 @@ func (s *Service) writeGroup(ctx context.Context, org string, requests []*pendin
 			if hasRows = len(accepted) > 0; err != nil || !hasRows {
 				return err
 			}
+			// The rows with the keys come before the balances. A request that waits for a key may wait for a
+			// transaction that has that row and wants the balance, as endWithdrawal does.
+			sortByKey(accepted)
 			if err := s.writeAccepted(ctx, tx, b, org, f.accounts, accepted); err != nil {
 				return err
 			}
@@ -201,7 +210,7 @@ type groupFacts struct {
 	accounts ledger.KnownAccounts
 	owed     map[ledger.Account]money.Amount
 	special  map[payee]bool
-	taken    []string // hashes of keys that withdrawals have
+	taken    map[string]*request.Accepted // the withdrawals that have keys, by the hash
 }
 
 // queueGroupFacts queues the look-ups of what loadFacts loads for one request, in the same order of locks.
@@ -238,9 +247,7 @@ func (s *Service) queueGroupFacts(b *pgx.Batch, orgID string, requests []*pendin
 	})
 	// Keys come last, as in a group of transfers: a withdrawal of the same key that another writer commits in between
 	// is then found, and never takes the balance from under a request that is not known to be a replay.
-	if len(hashes) > 0 {
-		queueTaken(b, orgID, hashes, &f.taken)
-	}
+	f.taken = queueKeys(b, orgID, hashes)
 	return f
 }
 
@@ -283,7 +290,7 @@ func (s *Service) decideGroup(
 		balances[a] = money.SubOrZero(account.Balance, g.owed[a])
 	}
 	hashes := map[string]bool{}
-	for _, hash := range g.taken {
+	for hash := range g.taken {
 		hashes[hash] = true
 	}
 	for _, p := range requests {

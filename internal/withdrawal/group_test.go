@@ -15,6 +15,7 @@ import (
 
 	"github.com/cofferpay/coffer/internal/chain"
 	"github.com/cofferpay/coffer/internal/control/audit"
+	"github.com/cofferpay/coffer/internal/control/freeze"
 	"github.com/cofferpay/coffer/internal/fault"
 	"github.com/cofferpay/coffer/internal/identity/org"
 	"github.com/cofferpay/coffer/internal/platform/id"
@@ -33,7 +34,7 @@ func newGroupEnv(t *testing.T) *testEnv {
 // pend returns a request on its way through a group, as createWithdrawal makes it.
 func (h *testEnv) pend(r Request) *pendingRequest {
 	h.t.Helper()
-	f, err := h.loadRequest(h.t.Context(), h.org, r)
+	f, err := h.loadRequest(h.t.Context(), h.org, r, false)
 	if err == nil {
 		err = f.parseErr
 	}
@@ -249,6 +250,120 @@ func (l *sentLog) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 
 func (*sentLog) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (*sentLog) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// Rule WD-2.
+func TestOneRowThatTheDatabaseRefusesKeepsNoOtherFromBeingPaid(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	h.execAsOwner(`ALTER TABLE withdrawals ADD CONSTRAINT refused_here CHECK (amount <> 2222)`)
+	var group []*pendingRequest
+	for _, amount := range []string{"1111", "2222", "3333"} {
+		r := h.newRequest()
+		r.Amount = amount
+		group = append(group, h.pend(r))
+	}
+	h.runGroup(t.Context(), h.org, group)
+	for i, p := range group {
+		if !errors.Is(p.err, errAlone) {
+			t.Errorf("request %d: got %v, want it decided alone", i, p.err)
+		}
+		w, err := h.acceptAlone(t.Context(), h.org, p)
+		isRefused := i == 1
+		if pg.ViolatesConstraint(err, "refused_here") != isRefused || !isRefused && w.Status != Processing {
+			t.Errorf("request %d: got %s, %v, want it refused: %v", i, w.Status, err, isRefused)
+		}
+	}
+	h.wantBalances("995556", "4444")
+}
+
+func TestALookThatSeveralRequestsShareAnswersEachOfThem(t *testing.T) {
+	t.Parallel()
+	h := newGroupEnv(t)
+	h.creditDeposit("bob", usdc, 1_000)
+	h.inSystem(func(ctx context.Context, tx pg.Tx) error {
+		return freeze.Create(ctx, tx, freeze.Freeze{
+			Scope: freeze.ScopeCustomer, OrgID: h.org, CustomerID: "bob", Source: freeze.SourceOperator,
+			Reason: "test", Actor: audit.Operator("op"),
+		})
+	})
+	known := h.newRequest()
+	known.IdempotencyKey = new("known")
+	first := h.mustRequest(known)
+	looks := []*requestLook{
+		{key: new("new"), customerID: alice}, {key: known.IdempotencyKey, customerID: alice}, {customerID: "bob"}, {},
+	}
+	if err := h.lookUpRequests(t.Context(), h.org, looks); err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range looks {
+		isKnown := i == 1
+		if l.accepted != nil != isKnown || isKnown && l.accepted.ID != first.ID {
+			t.Errorf("look %d: got %+v, want a withdrawal %v", i, l.accepted, isKnown)
+		}
+		got := l.freezes.FindFor(freeze.Target{OrgID: h.org, CustomerID: l.customerID})
+		if got != nil != (l.customerID == "bob") {
+			t.Errorf("look %d: got freeze %+v for %q", i, got, l.customerID)
+		}
+	}
+	treasury, err := h.wallets.Treasury(t.Context(), h.org, chain.EVM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payees := []*payeeLook{
+		{payee: payee{chain.Ethereum, stranger}, isPaying: true}, {payee: payee{chain.Ethereum, treasury.Address}},
+	}
+	if err := h.lookUpPayees(t.Context(), h.org, payees); err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range payees {
+		if l.isOurs != (i == 1) || l.treasury.ID != treasury.ID || l.payerAddress != treasury.Address {
+			t.Errorf("payee %d: got %+v", i, l)
+		}
+	}
+}
+
+// What a group sends does not grow with it: a statement for each table, whatever the number of requests.
+func TestTheStatementsOfAGroupDoNotGrowWithIt(t *testing.T) {
+	t.Parallel()
+	h := newTestEnv(t)
+	sent := &sentLog{}
+	s := *h.Service
+	s.DB = pgtest.OpenTraced(t, pgtest.DatabaseOf(t, h.DB), time.Now, sent)
+	count := func(n int) (statements, roundTrips int) {
+		var group []*pendingRequest
+		var looks []*requestLook
+		var payees []*payeeLook
+		for i := range n {
+			r := h.newRequest()
+			r.RequireApproval = i%2 == 0 // these have events
+			r.IdempotencyKey = new(fmt.Sprint("key-", n, "-", i))
+			group = append(group, h.pend(r))
+			looks = append(looks, &requestLook{key: r.IdempotencyKey, customerID: alice})
+			payees = append(payees, &payeeLook{payee: payee{chain.Ethereum, stranger}, isPaying: true})
+		}
+		sent.batches, sent.sends = nil, 0
+		err := errors.Join(s.lookUpRequests(t.Context(), h.org, looks), s.lookUpPayees(t.Context(), h.org, payees))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.runGroup(t.Context(), h.org, group)
+		for i, p := range group {
+			if p.err != nil {
+				t.Fatalf("request %d of %d: %v", i, n, p.err)
+			}
+		}
+		for _, batch := range sent.batches {
+			statements += len(batch)
+		}
+		return statements, sent.sends
+	}
+	count(2) // the first posting opens the account of what is held, and the connections prepare their statements
+	statements, roundTrips := count(10)
+	if moreStatements, moreTrips := count(groupMax); moreStatements != statements || moreTrips != roundTrips {
+		t.Errorf("%d requests took %d statements in %d round trips and %d took %d in %d, want as many",
+			10, statements, roundTrips, groupMax, moreStatements, moreTrips)
+	}
+}
 
 // Nothing locks a balance over a round trip, and one request takes eight of them.
 func TestThePostingOfAWithdrawalIsSentWithTheCommit(t *testing.T) {

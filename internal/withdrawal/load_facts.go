@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,27 +27,27 @@ import (
 )
 
 // loadRequest loads the facts that need no more than the rows that a request names, and parses it.
-// It writes nothing. Error: fault INVALID_REQUEST for a malformed key, which cannot be looked up.
-func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts, error) {
-	f := Facts{request: r}
+// It writes nothing. A preview may be answered by another database than the one that decides, so it looks by itself.
+// Error: fault INVALID_REQUEST for a malformed key, which cannot be looked up.
+func (s *Service) loadRequest(ctx context.Context, org string, r Request, isPreview bool) (Facts, error) {
+	f := Facts{request: r, isPreview: isPreview}
 	if r.IdempotencyKey != nil && !r.hasOwnKey() && !request.IsKey(*r.IdempotencyKey) {
 		return f, fault.New(fault.Invalid, fault.InvalidRequest, fault.NothingHeld,
 			"An idempotency key has to have 1 to %d printable ASCII characters and no space.", request.KeyBytesMax).
 			WithAdvice("Send such a key, or none.").
 			WithParam("idempotencyKey")
 	}
-	var mints *mint.Catalogue
-	var accepted *request.Accepted
-	var freezes *freeze.ActiveSet
-	scope := freeze.Target{OrgID: org}
+	look := &requestLook{key: r.IdempotencyKey}
 	if customer.CheckID(r.CustomerID) == nil {
-		scope.CustomerID = r.CustomerID
+		look.customerID = r.CustomerID
 	}
-	err := s.DB.ReadOrgBatch(ctx, org, func(b *pgx.Batch) {
-		mints, freezes = mint.QueueAll(b), freeze.QueueLook(b, org, []string{scope.CustomerID})
-		accepted = queueKey(b, org, r.IdempotencyKey)
-	})
-	if err == nil && accepted.ID == "" && r.owner.NeedsWhitelist() {
+	var err error
+	if isPreview {
+		err = s.lookUpRequests(ctx, org, []*requestLook{look})
+	} else {
+		err = s.lookAtRequest(ctx, org, look)
+	}
+	if err == nil && look.accepted == nil && r.owner.NeedsWhitelist() {
 		err = s.DB.ReadOrg(ctx, org, func(ctx context.Context, tx pg.Tx) (err error) {
 			f.entry, _, err = s.loadEntry(ctx, tx, org, r.listedID)
 			return err
@@ -55,13 +56,11 @@ func (s *Service) loadRequest(ctx context.Context, org string, r Request) (Facts
 	if err != nil {
 		return f, fmt.Errorf("prepare withdrawal: %w", err)
 	}
-	if accepted.ID != "" {
-		f.existing = accepted
-	} else {
-		f.activeFreeze = freezes.FindFor(scope)
+	if f.existing = look.accepted; f.existing == nil {
+		f.activeFreeze = look.freezes.FindFor(freeze.Target{OrgID: org, CustomerID: look.customerID})
 	}
-	f.parsed, f.parseErr = parseRequest(r, *mints, s.Chains)
-	f.native, f.hasNative = mints.Native(f.mint.Chain)
+	f.parsed, f.parseErr = parseRequest(r, *look.mints, s.Chains)
+	f.native, f.hasNative = look.mints.Native(f.mint.Chain)
 	if f.owner.NeedsWhitelist() {
 		// The caller does not choose the address. An entry that may not be used has none, and
 		// checkWhitelist refuses it.
@@ -80,47 +79,39 @@ func lookupKey(ctx context.Context, tx pg.Tx, org string, key *string) (*request
 	}
 	b := &pgx.Batch{}
 	pg.QueueKeyPlans(b)
-	accepted := queueKey(b, org, key)
+	accepted := queueKeys(b, org, []string{keyHash(key)})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("look up an idempotency key: %w", err)
 	}
-	if accepted.ID == "" {
-		return nil, nil
-	}
-	return accepted, nil
+	return accepted[keyHash(key)], nil
 }
 
-// queueKey queues the look-up of a key. The result has an id if a withdrawal has the key.
-func queueKey(b *pgx.Batch, org string, key *string) *request.Accepted {
-	accepted := &request.Accepted{}
-	if key == nil {
-		return accepted
+// queueKeys queues the look-up of keys by their hashes. The result has the withdrawals that have them, once the batch
+// was sent.
+func queueKeys(b *pgx.Batch, org string, hashes []string) map[string]*request.Accepted {
+	found := map[string]*request.Accepted{}
+	if len(hashes) == 0 {
+		return found
 	}
-	b.Queue(selectKey, org, keyHash(key)).Query(func(rows pgx.Rows) error {
-		*accepted = request.Accepted{}
-		targets := []any{&accepted.ID, &accepted.Digest, &accepted.Reference, &accepted.IsRestored}
-		_, err := pgx.ForEachRow(rows, targets, func() error { return nil })
+	b.Queue(selectKeys, org, hashes).Query(func(rows pgx.Rows) error {
+		var hash string
+		var a request.Accepted
+		_, err := pgx.ForEachRow(rows, []any{&hash, &a.ID, &a.Digest, &a.Reference, &a.IsRestored}, func() error {
+			found[hash] = &request.Accepted{
+				ID: a.ID, Digest: slices.Clone(a.Digest), Reference: a.Reference, IsRestored: a.IsRestored,
+			}
+			return nil
+		})
 		return err
 	})
-	return accepted
+	return found
 }
 
-// queueTaken queues the question which of these hashes of keys withdrawals have.
-func queueTaken(b *pgx.Batch, org string, hashes []string, taken *[]string) {
-	b.Queue(selectTaken, org, hashes).Query(func(rows pgx.Rows) (err error) {
-		*taken, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	})
-}
-
-var selectTaken = `
-	SELECT w.key_hash FROM unnest($2::text[]) AS k (hash)
-	CROSS JOIN LATERAL (SELECT key_hash FROM withdrawals
+var selectKeys = `
+	SELECT w.key_hash, w.withdrawal_id, w.request_digest, w.reference, w.restored_at IS NOT NULL
+	FROM unnest($2::text[]) AS k (hash)
+	CROSS JOIN LATERAL (SELECT key_hash, withdrawal_id, request_digest, reference, restored_at FROM withdrawals
 		WHERE org_id = $1 AND ` + pg.ByKey("key_hash", "k.hash") + `) w`
-
-var selectKey = `
-	SELECT withdrawal_id, request_digest, reference, restored_at IS NOT NULL FROM withdrawals
-	WHERE org_id = $1 AND ` + pg.ByKey("key_hash", "$2")
 
 // loadFacts loads what the transaction that decides sees, in the order of its locks: settings, the
 // customer's costs, freezes. They are held until the transaction ends: a freeze that has committed
@@ -436,22 +427,19 @@ func (s *Service) loadExternalFacts(ctx context.Context, orgID string, f *Facts,
 	f.costs.isCounted = !f.owner.IsOrganization() && f.hasNative && s.HasPriceSource != nil &&
 		s.HasPriceSource(f.native.ID)
 	f.costs.decimals = f.native.Decimals
-	var isOurs *bool
-	settings := func() (settings org.Settings, err error) { return settings, nil }
-	err := s.DB.ReadSystemBatch(ctx, func(b *pgx.Batch) {
-		pg.QueueKeyPlans(b)
-		isOurs = wallet.QueueIsOurs(b, f.mint.Chain.Family(), f.destination)
-		if !f.owner.IsOrganization() && f.approval == nil {
-			settings = org.QueueSettings(b, orgID)
-		}
-		queuePayerAddress(b, orgID, f.mint.Chain, &f.payerAddress)
-	})
-	if err != nil {
-		return fmt.Errorf("look up the owner of address %s: %w", f.destination, err)
+	look := &payeeLook{payee: f.payee(), isPaying: !f.isPreview && f.approval == nil}
+	var err error
+	if !look.isPaying {
+		err = s.lookUpPayees(ctx, orgID, []*payeeLook{look})
+	} else {
+		err = s.lookAtPayee(ctx, orgID, look)
 	}
-	f.isOwnAddress = *isOurs
+	if err != nil {
+		return err
+	}
+	f.isOwnAddress, f.payerAddress, f.treasury = look.isOurs, look.payerAddress, look.treasury
 	if !f.owner.IsOrganization() && f.approval == nil {
-		settings, err := settings()
+		settings, err := look.settings()
 		if err != nil {
 			return fmt.Errorf("settings of %s: %w", orgID, err)
 		}

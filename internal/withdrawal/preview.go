@@ -23,7 +23,7 @@ type Preview struct {
 // details. A request that would be blocked is reported with WouldBe Blocked. Rule WD-28.
 func (s *Service) Preview(ctx context.Context, org string, r Request) (Preview, error) {
 	var empty Preview
-	f, err := s.loadRequest(ctx, org, r)
+	f, err := s.loadRequest(ctx, org, r, true)
 	if err != nil {
 		return empty, err
 	}

@@ -261,7 +261,7 @@ func keyHash(key *string) string {
 // is now. After a fault nothing was written. After any other error the withdrawal may exist or not;
 // the same request with the same key resolves that. Rules IDEM-3 and IDEM-4.
 func (s *Service) Request(ctx context.Context, org string, r Request) (w Withdrawal, replayed bool, err error) {
-	f, err := s.loadRequest(ctx, org, r)
+	f, err := s.loadRequest(ctx, org, r, false)
 	if err != nil {
 		return w, false, err
 	}

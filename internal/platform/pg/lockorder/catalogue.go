@@ -338,6 +338,10 @@ func (e *expansion) holds(c condition, op operation, columns []assignment) bool 
 		switch {
 		case a.literal != "":
 			return slices.Contains(c.values, a.literal)
+		case a.isElement && e.arg(a.param) != nil:
+			return slices.ContainsFunc(listElements(e.arg(a.param)), func(v any) bool {
+				return slices.Contains(c.values, fmt.Sprint(v))
+			})
 		case a.param > 0 && e.arg(a.param) != nil:
 			return slices.Contains(c.values, fmt.Sprint(e.arg(a.param)))
 		}
@@ -377,7 +381,33 @@ func (e *expansion) isNull(a assignment) bool {
 		return a.null
 	}
 	value := e.arg(a.param)
+	if a.isElement && value != nil {
+		return !slices.ContainsFunc(listElements(value), func(v any) bool {
+			return v != nil && !(a.emptyIsNull && fmt.Sprint(v) == "")
+		})
+	}
 	return value == nil || a.emptyIsNull && fmt.Sprint(value) == ""
+}
+
+// listElements returns the elements of an array, nil for each that is NULL. A value that is no array is its only
+// element.
+func listElements(array any) (elements []any) {
+	list := reflect.ValueOf(array)
+	if list.Kind() != reflect.Slice {
+		return []any{array}
+	}
+	for i := range list.Len() {
+		v := list.Index(i)
+		switch {
+		case v.Kind() != reflect.Pointer:
+			elements = append(elements, v.Interface())
+		case v.IsNil():
+			elements = append(elements, nil)
+		default:
+			elements = append(elements, v.Elem().Interface())
+		}
+	}
+	return elements
 }
 
 // arg returns an argument by its number, without the options of the driver before it.

@@ -177,6 +177,8 @@ type assignment struct {
 	null    bool
 	// The value is nullif($n, '').
 	emptyIsNull bool
+	// The argument is an array, and each row gets an element of it.
+	isElement bool
 }
 
 // parser collects the steps of one text. The first error ends it.
@@ -539,6 +541,8 @@ func (p *parser) insert(tokens []token) {
 	}
 	if values := source; len(values) == 2 && values[0].isWord("values") {
 		s.columns = literals(s.columns, values[1].group)
+	} else {
+		s.columns = elements(s.columns, source)
 	}
 	switch {
 	case len(source) > 0 && source[0].isWord("with"):
@@ -575,6 +579,53 @@ func literals(columns []assignment, values []token) []assignment {
 	}
 	for i, part := range parts {
 		columns[i] = valueOf(columns[i].column, part)
+	}
+	return columns
+}
+
+// elements adds what INSERT … SELECT … FROM unnest($1::text[], …) AS w (a, …) takes from its arrays.
+func elements(columns []assignment, source []token) []assignment {
+	begin := slices.IndexFunc(source, func(t token) bool { return t.isWord("from") })
+	if begin < 1 || !source[0].isWord("select") || len(source) < begin+3 || !source[begin+1].isWord("unnest") {
+		return columns
+	}
+	isComma := func(t token) bool { return t.isPunct(",") }
+	values, arrays := split(source[1:begin], isComma), split(source[begin+2].group, isComma)
+	rest := source[begin+3:]
+	for len(rest) > 0 && rest[0].isWord("with", "ordinality", "as") {
+		rest = rest[1:]
+	}
+	if len(rest) < 2 || rest[0].kind != wordToken || rest[1].kind != groupToken || len(values) != len(columns) {
+		return columns
+	}
+	params := map[string]token{}
+	for i, name := range split(rest[1].group, isComma) {
+		if i < len(arrays) && len(name) == 1 && len(arrays[i]) > 0 && arrays[i][0].kind == paramToken {
+			params[name[0].text] = arrays[i][0]
+		}
+	}
+	// element replaces w.a by its array.
+	element := func(value []token) ([]token, bool) {
+		if len(value) < 3 || !value[0].isWord(rest[0].text) || !value[1].isPunct(".") {
+			return value, false
+		}
+		array, isKnown := params[value[2].text]
+		if !isKnown {
+			return value, false
+		}
+		return slices.Concat([]token{array}, value[3:]), true
+	}
+	for i, value := range values {
+		if cast := slices.IndexFunc(value, func(t token) bool { return t.isPunct(":") }); cast > 0 {
+			value = value[:cast]
+		}
+		value, isElement := element(value)
+		if len(value) == 2 && value[0].isWord("nullif") {
+			value = slices.Clone(value)
+			value[1].group, isElement = element(value[1].group)
+		}
+		columns[i] = valueOf(columns[i].column, value)
+		columns[i].isElement = isElement && columns[i].param > 0
 	}
 	return columns
 }

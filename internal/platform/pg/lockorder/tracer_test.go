@@ -78,7 +78,9 @@ const (
 	shareMints = `SELECT FROM mints WHERE id = ANY ($1) ORDER BY id FOR SHARE`
 	tryOrder   = `SELECT id FROM orders LIMIT 1 FOR UPDATE SKIP LOCKED`
 	takeGate   = `SELECT pg_advisory_xact_lock($1)`
-	shareGate  = `SELECT pg_advisory_xact_lock_shared($1)`
+	insertMany = `INSERT INTO orders (id, parent, purpose) SELECT o.id, nullif(o.parent, ''), o.purpose
+		FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS o (id, parent, purpose, nth) ORDER BY o.nth`
+	shareGate = `SELECT pg_advisory_xact_lock_shared($1)`
 )
 
 func TestATransactionInAnotherOrderIsReported(t *testing.T) {
@@ -134,6 +136,19 @@ func TestATransactionInAnotherOrderIsReported(t *testing.T) {
 		}, ""},
 		"a foreign key that the database computes": {nil, []sent{
 			{moveFunds, nil}, {`INSERT INTO orders (id, purpose) VALUES ($1, $2)`, []any{"o", "PAYMENT"}},
+		}, "takes parents FOR KEY SHARE by foreign key of orders"},
+		"a foreign key of one of many rows": {nil, []sent{
+			{moveFunds, nil}, {insertMany, []any{[]string{"o", "q"}, []string{"", "p"}, []string{"SWEEP", "SWEEP"}}},
+		}, "takes parents FOR KEY SHARE by foreign key of orders"},
+		"a foreign key, null in all rows": {nil, []sent{
+			{moveFunds, nil}, {insertMany, []any{[]string{"o", "q"}, []string{"", ""}, []string{"SWEEP", "SWEEP"}}},
+		}, ""},
+		"a foreign key that the database computes for one of many rows": {nil, []sent{
+			{moveFunds, nil}, {insertMany, []any{[]string{"o", "q"}, []string{"", ""}, []string{"SWEEP", "PAYMENT"}}},
+		}, "takes parents FOR KEY SHARE by foreign key of orders"},
+		"many rows from elsewhere": {nil, []sent{
+			{moveFunds, nil},
+			{`INSERT INTO orders (id, purpose) SELECT w.id, w.purpose FROM unnest(ids($1)) AS w (id, purpose)`, nil},
 		}, "takes parents FOR KEY SHARE by foreign key of orders"},
 		"a foreign key that is computed anew": {nil, []sent{
 			{`UPDATE orders SET purpose = 'PAYMENT'`, nil},
