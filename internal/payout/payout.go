@@ -420,7 +420,8 @@ func readItems(ctx context.Context, tx pg.Tx, batchID, payments string) ([]Item,
 		items, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i Item, err error) {
 			return i, row.Scan(&i.Number, &i.Line, &i.Salt, &i.MintID, &i.Chain, &i.Contract, &i.ToAddress, &i.Amount,
 				&i.CustomerID, &i.Reference, &i.IsIncluded, &i.isChecked, &i.Refused, &i.WaitsFor, &i.WithdrawalID,
-				&i.WithdrawalStatus, &i.TxHash, &i.NetworkFee, &i.reasons, &i.endedBecause, &i.orderWait, &i.orderDetail)
+				&i.WithdrawalStatus, &i.TxHash, &i.NetworkFee, &i.reasons, &i.endedBecause, &i.orderWait,
+				&i.orderDetail)
 		})
 		return err
 	})

@@ -385,8 +385,8 @@ func (c *rowChunk) decide(ctx context.Context, tx pg.Tx) (plans []Plan, err erro
 	return plans, nil
 }
 
-// write writes what accepting the rows writes, in one round trip, as for customers' requests that are accepted together.
-// Nothing of it is read back.
+// write writes what accepting the rows writes, in one round trip, as for customers' requests that are accepted
+// together. Nothing of it is read back.
 func (c *rowChunk) write(
 	ctx context.Context, tx pg.Tx, plans []Plan, treasuries map[chain.Name]wallet.Wallet,
 ) error {
