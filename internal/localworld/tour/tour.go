@@ -51,7 +51,7 @@ type Options struct {
 }
 
 // stepMax is how long one step may take before it counts as failed.
-const stepMax = 90 * time.Second
+const stepMax = 4 * time.Minute
 
 // tourRun is a tour in progress.
 type tourRun struct {
