@@ -255,7 +255,7 @@ func (h *testEnv) deposit(who tenant, customerID string, n uint64) {
 // sequenced numbers the events, as the service does all the time.
 func (h *testEnv) sequenced() {
 	h.t.Helper()
-	s := &event.Sequencer{DB: h.db, Environment: webhook.Test, Listener: nobody{}}
+	s := &event.Sequencer{DB: h.db, Environment: webhook.Test, Listener: withoutDeliveries{}}
 	for {
 		n, err := s.Step(h.t.Context())
 		if err != nil {
@@ -267,9 +267,11 @@ func (h *testEnv) sequenced() {
 	}
 }
 
-type nobody struct{}
+type withoutDeliveries struct{}
 
-func (nobody) QueueSequenced(context.Context, pg.Tx, *pgx.Batch, []event.Sequenced) error { return nil }
+func (withoutDeliveries) QueueSequenced(context.Context, pg.Tx, *pgx.Batch, []event.Sequenced) error {
+	return nil
+}
 
 // rowCounts counts all rows that a request could have written.
 func (h *testEnv) rowCounts() string {
